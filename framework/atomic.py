@@ -75,6 +75,12 @@ def write_bytes(path: Path, content: bytes) -> None:
         part.write_bytes(content)
 
 
+def copy_file(source: Path, path: Path) -> None:
+    """Write a file's content under another name, whole or not at all."""
+    with atomic_file(path) as part:
+        shutil.copyfile(source, part)
+
+
 def open_to_append(path: Path) -> TextIO:
     """Open a text file (UTF-8) to add lines to, each of which is written at once.
 

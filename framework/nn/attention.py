@@ -72,6 +72,7 @@ class MultiHeadAttention(_Attention):
     ) -> None:
         super().__init__(dim, heads, dropout, generator, head_size)
         self.qkv = Linear(dim, 3 * self.inner, initializer=initializer)
+        self.qkv.blocks = 3
         self.out = Linear(self.inner, dim, initializer=initializer)
 
     def forward(self, x: Tensor, offsets: Tensor, causal: bool = False) -> Tensor:

@@ -72,6 +72,7 @@ class LayerNorm(Layer):
     Args:
         channels: C.
         eps: added to the variance.
+        bias: add one.
 
     Example:
         >>> nn.LayerNorm(2)(tensor([[1.0, 3.0]])).numpy().round(3).tolist()
@@ -79,13 +80,15 @@ class LayerNorm(Layer):
     """
 
     scale: Tensor
-    bias: Tensor
+    bias: Tensor | None
 
-    def __init__(self, channels: int, eps: float = 1e-5) -> None:
+    def __init__(self, channels: int, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
         self.channels, self.eps = channels, eps
         self.add_parameter("scale", (channels,), init.Constant(1.0))
-        self.add_parameter("bias", (channels,), init.Constant(0.0))
+        self.bias = None
+        if bias:
+            self.add_parameter("bias", (channels,), init.Constant(0.0))
 
     def forward(self, x: Tensor) -> Tensor:
         """x, y: [..., C]."""

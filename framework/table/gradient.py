@@ -12,7 +12,7 @@ from framework.graph.trace import user_line
 from framework.tensor import Tensor
 
 
-class Part(NamedTuple):
+class LookUpGradient(NamedTuple):
     """Of one look-up: keys int64 [...], gradient float32 [..., dim], clicks float32 [m] (m divides the keys; or 0)."""
 
     keys: Tensor
@@ -21,11 +21,11 @@ class Part(NamedTuple):
 
 
 class RowGradient:
-    """The gradient of a table: one `Part` a look-up. Adding two puts their parts together; the step sums equal keys."""
+    """The gradient of a table: a `LookUpGradient` each look-up. Adding two joins these; the step sums equal keys."""
 
     _data = None  # it is no memory that a tensor could share
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[LookUpGradient]) -> None:
         self.parts = tuple(parts)
 
     def __add__(self, other: RowGradient) -> RowGradient:
@@ -89,7 +89,7 @@ class LookupNode(tape.Node):
             return [None]
         if self._keys is None:
             raise GradientError(f"backward: the history of the {self.name} was freed")
-        return [RowGradient([Part(saved.kept(self._keys), dy, saved.kept(self._clicks))])]
+        return [RowGradient([LookUpGradient(saved.kept(self._keys), dy, saved.kept(self._clicks))])]
 
     def free(self) -> None:
         """Lets go of the keys after they have been used."""

@@ -20,7 +20,7 @@ from framework.context import context
 from framework.errors import CheckpointError, DTypeError
 from framework.ops import registry
 from framework.table import files, snapshot
-from framework.table.gradient import LookupNode, Part, refuse_block
+from framework.table.gradient import LookUpGradient, LookupNode, refuse_block
 from framework.table.state import TableState
 from framework.tensor import Tensor, from_numpy, tensor
 
@@ -134,15 +134,15 @@ class Table(TableState):
             StateError: the table would pass its limit; no row has changed.
         """
         rate = self.rule.lr if lr is None else lr
-        part = Part(self._as_keys(keys), _as_floats(grads), _as_floats(clicks))
+        part = LookUpGradient(self._as_keys(keys), _as_floats(grads), _as_floats(clicks))
         self.update_parts([part], rate if isinstance(rate, Tensor) else _as_floats(rate), None)
 
-    def update_parts(self, parts: Sequence[Part], lr: Tensor, grad_scale: Tensor | None) -> None:
+    def update_parts(self, parts: Sequence[LookUpGradient], lr: Tensor, grad_scale: Tensor | None) -> None:
         """One step for the look-ups' gradients `parts`; `lr`, `grad_scale`: float32 []."""
         refuse_block(f"step of table '{self.name}'")
         self._apply(self._update, [lr, grad_scale, *(t for part in parts for t in part)], ())
 
-    def sum_of_squares(self, parts: Sequence[Part]) -> Tensor:
+    def sum_of_squares(self, parts: Sequence[LookUpGradient]) -> Tensor:
         """Of the look-ups' gradients, those of equal keys summed first: float32 []."""
         y: Tensor = self._apply(self._squares, [t for part in parts for t in part], ())
         return y

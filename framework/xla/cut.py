@@ -15,7 +15,7 @@ from framework.graph.ir import Operation, Program, Value
 
 
 @dataclass
-class Part:
+class CutProgram:
     """Some operations of a Program as a Program of their own.
 
     Attributes:
@@ -33,9 +33,9 @@ class Part:
 class Cut:
     """A Program in parts; `before` or `after` is None where the host has nothing to do then."""
 
-    before: Part | None
-    device: Part
-    after: Part | None
+    before: CutProgram | None
+    device: CutProgram
+    after: CutProgram | None
 
 
 def cut(program: Program) -> Cut | None:
@@ -135,7 +135,7 @@ def _made(ops: Iterable[Operation]) -> dict[Value, None]:
     return {v: None for op in ops for v in op.outputs}
 
 
-def _part(whole: Program, ops: Sequence[Operation], makes: Iterable[Value], *, states: bool = False) -> Part:
+def _part(whole: Program, ops: Sequence[Operation], makes: Iterable[Value], *, states: bool = False) -> CutProgram:
     """Operations as a Program; with `states` it has the whole's states and their new values, else they are inputs."""
     part, values, reads = Program(), dict[Value, Value](), list[Value]()
 
@@ -161,4 +161,4 @@ def _part(whole: Program, ops: Sequence[Operation], makes: Iterable[Value], *, s
     part.results = [here(v) for v in makes]
     if states:
         part.updates = {here(s): here(new) for s, new in whole.updates.items()}
-    return Part(part, reads, makes)
+    return CutProgram(part, reads, makes)

@@ -12,7 +12,7 @@ from framework import _core
 from framework.graph.compiled import CompiledProgram
 from framework.graph.ir import Program, Value
 from framework.tensor import Tensor, from_numpy
-from framework.xla.cut import Cut, Part
+from framework.xla.cut import Cut, CutProgram
 from framework.xla.device_array import DeviceArray
 from framework.xla.execution import MemoryReport, XlaExecution
 
@@ -89,7 +89,7 @@ class PartedExecution:
                 part.forget_plans()
 
 
-def _take_in(known: Known, part: Part | None, compiled: CompiledProgram | None) -> None:
+def _take_in(known: Known, part: CutProgram | None, compiled: CompiledProgram | None) -> None:
     """Runs a part on the host and adds what it makes."""
     if part is not None and compiled is not None:
         known.update(zip(part.makes, compiled.run([known[v] for v in part.reads]), strict=True))
@@ -100,7 +100,7 @@ def _on_host(t: Tensor) -> Tensor:
     return Tensor(t._data.host()) if isinstance(t._data, DeviceArray) else Tensor(t.array())
 
 
-def _stand_ins(known: Known, part: Part) -> Known:
+def _stand_ins(known: Known, part: CutProgram) -> Known:
     """Zeros of the shapes of what a part makes."""
     values = dict(zip(part.program.inputs, [known[v] for v in part.reads], strict=True))
     values |= {v: Tensor(array) for v, array in part.program.constants.items()}

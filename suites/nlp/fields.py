@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
+from framework import limits
 from framework.errors import CheckpointError
 
 _ROBERTAS = ("roberta", "camembert", "xlm-roberta", "data2vec-text")  # positions begin behind the padding's number
@@ -35,7 +37,34 @@ pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
 attn_implementation _attn_implementation _attn_implementation_autoset _commit_hash init_class init_args
 model_type use_task_id model_max_length
 """
-_NO_EFFECT = frozenset(_WITHOUT_EFFECT.split())  # of training, of making text, and what only tells
+NO_EFFECT = frozenset(_WITHOUT_EFFECT.split())  # of training, of making text, and what only tells
+
+
+MOST_LAYERS = 1 << 12
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".pdparams")
+
+
+def expect_size(numbers: int, layers: int, where: str) -> None:
+    """Refuse a network that a config describes before any of it is made.
+
+    Args:
+        numbers: of its weights, about.
+        layers: how many it has.
+        where: the config's file. Weights beside it bound the size, as files of weights are bounded.
+
+    Raises CheckpointError where it is larger than a weight file may be, or than those beside the config can fill.
+    """
+    if layers > MOST_LAYERS:
+        raise CheckpointError(f"{where}: describes {layers} layers; at most {MOST_LAYERS} are made")
+    limits.check("weight_bytes", 4 * numbers, f"{where}: the network that it describes has too many bytes")
+    file = Path(where)
+    beside = [each for each in file.parent.iterdir() if each.suffix in _WEIGHTS] if file.is_file() else []
+    held, allowed = sum(each.stat().st_size for each in beside), limits.current()
+    if beside and 4 * numbers > allowed.free_bytes + allowed.growth * held:
+        raise CheckpointError(
+            f"{where}: describes a network of {4 * numbers} bytes, and the weights beside it have {held}; one of them "
+            "is of another network"
+        )
 
 
 def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) -> None:
@@ -53,7 +82,7 @@ def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) 
         if field in _FIXED:
             if value is not None and value not in _FIXED[field]:
                 raise CheckpointError(f"{name}: {field} is {value!r}; only {_FIXED[field][0]!r} is computed")
-        elif field not in known and field not in _NO_EFFECT and field not in ("embedding_size", "emb_size"):
+        elif field not in known and field not in NO_EFFECT and field not in ("embedding_size", "emb_size"):
             expect_off(field, value, name)
 
 

@@ -22,7 +22,7 @@ from suites.engine.registry import register
 from suites.engine.reporting import Case, Matrix, Plot, Tally
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.labelling import Labelling
-from suites.segmentation.losses import ClassCounts, SegmentationLoss
+from suites.segmentation.losses import ClassCounts, SegmentationLoss, WeightedLoss
 from suites.segmentation.metrics import BoundaryF1, ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.processor import SegmentationProcessor, label_maps
@@ -173,6 +173,10 @@ class SegmentationTask(VisionTask):
 
         for loss in self._losses:
             loss.prepare(counted)
+            if run and isinstance(loss, WeightedLoss) and loss.by_class is not None:
+                names = self._open(self.train_data.dataset, "data.train.dataset").class_names
+                told = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(names, loss.by_class, strict=True))
+                say(f"{type(loss).__name__}: pixels count {told}")
 
     def collate(self, dataset: SegmentationDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""

@@ -11,7 +11,7 @@ from framework.errors import ConfigError
 from suites.engine.reporting import Tally
 
 
-class Part(Protocol):
+class Joinable(Protocol):
     """What is asked of a data set that is joined to others."""
 
     class_names: tuple[str, ...]
@@ -27,7 +27,7 @@ class Part(Protocol):
         ...
 
 
-PartType = TypeVar("PartType", bound=Part)
+PartType = TypeVar("PartType", bound=Joinable)
 
 
 class Joining(Generic[PartType]):

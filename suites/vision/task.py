@@ -50,6 +50,11 @@ class VisionTask(DataTask[TrainData, EvalData]):
     def _eval_set(self) -> Any:
         return self._open(self.eval_data.dataset, "data.eval.dataset")
 
+    def names_of_classes(self) -> Sequence[str]:
+        """Names of the classes, as the evaluation set has them."""
+        names: Sequence[str] = self._eval_set.class_names
+        return names
+
     def name_classes(self, names: Sequence[str]) -> None:
         """Lets these names stand for the evaluation set, where nothing else is asked of it."""
         vars(self)["_eval_set"] = ClassNames(tuple(names))

@@ -127,6 +127,14 @@ def voc(arguments: Arguments, classes: int) -> None:
     lines(root / "classes.txt", [f"class{label}" for label in range(classes)])
 
 
+def detection_folder(arguments: Arguments, classes: int) -> None:
+    if not arguments.get("masks"):
+        voc(arguments, classes)
+        return
+    place = f"{arguments['root']}/{{}}/{part_of(arguments)}"
+    coco({"annotations": place.format("annotations") + ".json", "images": place.format("images")}, classes)
+
+
 def wider(arguments: Arguments, classes: int) -> None:
     root, part, listed, marked = Path(arguments["root"]), part_of(arguments), [], []
     for name in names_of(arguments):
@@ -346,7 +354,7 @@ WRITERS: dict[str, Callable[[Arguments, int], None]] = {
     "ClipFeatures": clip_features,
     "ClipFolder": clip_folder,
     "CocoDetection": coco,
-    "DetectionFolder": voc,
+    "DetectionFolder": detection_folder,
     "Digits": lambda arguments, classes: None,
     "DigitScenes": lambda arguments, classes: None,
     "Documents": documents,
@@ -373,7 +381,12 @@ def draw(name: str) -> list[str]:
     config = load_config(name, check=False).as_dict()
     data = config["data"]
     changes: dict[str, Any] = {"runtime.epochs": None, "runtime.steps": 2, "runtime.workers": 0}
-    changes |= {"runtime.evaluation.pictures": 1, "runtime.weights": None, **_drawn_words(data.get("tokenizer", {}))}
+    changes |= {
+        "runtime.evaluation.every": 0,
+        "runtime.evaluation.pictures": 1,
+        "runtime.weights": None,
+        **_drawn_words(data.get("tokenizer", {})),
+    }
     classes = data.get("num_classes", CLASSES)
     if data["train"]["dataset"]["type"] in ("ImageFolder", "VideoFiles") and classes > 100:
         classes = changes["data.num_classes"] = CLASSES  # each class must have a sample

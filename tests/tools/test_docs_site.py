@@ -92,6 +92,21 @@ def test_a_page_in_a_real_browser(site, tmp_path, page, width):
     assert seen["wide"] <= seen["width"] == width and not seen["broken"] and seen["title"] and seen["tabs"] >= 5
 
 
+@pytest.mark.slow
+def test_the_search_works_on_pages_opened_from_the_disk(site, tmp_path):
+    browser = shutil.which(os.environ.get("CHROMIUM", "chromium"))
+    if browser is None:
+        pytest.skip("the package chromium is not installed")
+    words = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+             "--virtual-time-budget=30000", f"--user-data-dir={tmp_path / 'b'}", "--dump-dom"]  # fmt: skip
+    page = (site / "index.html").as_uri()
+    found = {}
+    for query in ("focal", "qqqzzz"):
+        done = subprocess.run([*words, f"{page}?q={query}"], capture_output=True, text=True, timeout=90)
+        found[query] = re.search(r'md-search-result__meta">([^<]*)', done.stdout)[1].strip()
+    assert re.fullmatch(r"[1-9]\d* matching documents", found["focal"]) and found["qqqzzz"] == "No matching documents"
+
+
 def test_the_reference_has_every_component_under_its_suite(pages):
     load_suites(suite_names())
     for suite in [None, *suite_names()]:

@@ -9,29 +9,6 @@ from typing import Any
 from framework.data.faults import FaultPolicy
 from framework.errors import DataError
 
-_SAID = {
-    "columns": "has {count} columns",
-    "number": "{column} holds {text}, which is no finite number",
-    "label": "label {column} holds {text}, which is no label the schema knows",
-    "weight": "weight {column} holds {text}; it must be a number of 0 or more",
-    "time": "time {column} holds {text}, which is no whole number",
-    "sign": "{column} has {text}; a value is written key:number, the number below 2^64",
-    "values": "{column} has {count} values, more than the schema takes",
-    "along": "{column} has {count} values, not as many as the sequence it goes along",
-    "quote": "{column}: its quote does not end with its value; `newlines: true` takes values over several lines, "
-    "where these do not look like rows",
-    "nul": "holds a NUL byte",
-    "text": "is not UTF-8; `encoding: bytes` takes any bytes",
-    "line": "has {count} bytes or more, over limits.line_bytes",
-}
-
-
-def describe(kind: str, column: str, count: int, text: bytes, columns: int) -> str:
-    """Why a row cannot be used, in words."""
-    shown = repr(text.decode("utf-8", "backslashreplace"))
-    said = _SAID[kind].format(column=column or "it", count=count, text=shown)
-    return f"{said}; the schema has {columns}" if kind == "columns" else said
-
 
 class LogFaults:
     """What could not be used so far.

@@ -16,8 +16,9 @@ from framework import _core
 from framework.data.faults import FaultPolicy
 from framework.data.logs import parquet
 from framework.data.logs.archives import Member, in_zip
-from framework.data.logs.faults import LogFaults, describe
+from framework.data.logs.faults import LogFaults
 from framework.data.logs.inflate import compression, inflated
+from framework.data.logs.reasons import reason
 from framework.data.logs.schema import LogSchema
 from framework.data.logs.starts import RowStarts, pread
 from framework.errors import DataError
@@ -61,14 +62,13 @@ def _place(file: LogFile, parsed: Parsed, offset: int) -> str:
 
 
 def _message(file: LogFile, parsed: Parsed, fault: tuple[str, int, int, int, int, bytes]) -> str:
-    kind, column, count, line, offset, text = fault
-    name = file.columns[column] if column >= 0 else ""
-    reason = describe(kind, name, count, text, len(file.columns))
+    line, offset = fault[3:5]
+    why = reason(fault, file.columns, file.schema.fields_of(file.columns))
     if file.schema.kind == "parquet":
-        return f"{file.path}: row group {parsed.start}, row {line}: {reason}"
+        return f"{file.path}: row group {parsed.start}, row {line}: {why}"
     first = parsed.line if parsed.line is not None else file.line_of(parsed.start)
     where = f"byte {parsed.start + offset}" if first is None else str(first + line)
-    return f"{file.path}:{where}: {reason}"
+    return f"{file.path}:{where}: {why}"
 
 
 class TextBlock(NamedTuple):

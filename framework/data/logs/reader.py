@@ -26,7 +26,7 @@ from framework.data.logs.faults import LogFaults
 from framework.data.logs.files import LogFile, Parsed, tell
 from framework.data.logs.order import Block, LogOrder, UnreadableFileError
 from framework.data.logs.schema import LogSchema
-from framework.data.logs.window import Window, gather
+from framework.data.logs.window import RowWindow, gather
 from framework.data.source import Endless
 from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, CheckpointError, DataError
@@ -215,12 +215,12 @@ class LogReader(Endless):
     def _end_epoch(self) -> None:
         self.epoch, self._position = self.epoch + 1, _start()
 
-    def _parts(self) -> Iterator[tuple[list[tuple[Window, int, int]], dict[str, Any]]]:
+    def _parts(self) -> Iterator[tuple[list[tuple[RowWindow, int, int]], dict[str, Any]]]:
         """Windows and the rows of them that make each batch of the epoch, and the position behind it."""
         windows, resumed_at, taken = self._windows(self._position), self._position["taken"], 0
-        window: Window | None = None
+        window: RowWindow | None = None
         while True:
-            parts: list[tuple[Window, int, int]] = []
+            parts: list[tuple[RowWindow, int, int]] = []
             need = self.batch_size
             while need:
                 if window is None or taken == window.rows:
@@ -238,7 +238,7 @@ class LogReader(Endless):
                 return
             yield parts, {**window.position, "taken": taken}
 
-    def _windows(self, position: dict[str, Any]) -> Iterator[Window]:
+    def _windows(self, position: dict[str, Any]) -> Iterator[RowWindow]:
         """The windows of the epoch from a position on, each parsed before it is needed."""
         self.skipped.forget()
         self.skipped.files.update(self._unopened)
@@ -273,7 +273,7 @@ class LogReader(Endless):
             ahead.blocks = max(ahead.blocks, len(rows))
             if not rows:
                 return
-            yield Window.of(rows, before, resumed, (seed, self.epoch, number))
+            yield RowWindow.of(rows, before, resumed, (seed, self.epoch, number))
             number, resumed = number + 1, False
 
     def _result(self, block: Block, future: Future[Parsed]) -> Parsed | None:

@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framework import _core
+from framework.data.logs.reasons import reason
 from framework.errors import AttributeValueError, DataError
 from framework.limits import current
 
+Cell = str | Sequence[str]  # a text, or the values of a multi-valued feature
 _NEEDED = "needed"  # no default
 _TOP: dict[str, Any] = {
     "kind": "csv",
@@ -151,9 +153,21 @@ class LogSchema:
         """The native schema for a file with these columns; raise DataError where it lacks one that is used."""
         key = (current().line_bytes, tuple(columns))
         if key not in self._native:
-            fields = self.fields if list(columns) == self.columns else self._moved(list(columns), file)
-            self._native[key] = _core.log_schema(_native_fields(fields))
+            self._native[key] = _core.log_schema(_native_fields(self.fields_of(columns, file)))
         return self._native[key]
+
+    def fields_of(self, columns: Sequence[str], file: str = "") -> dict[str, Any]:
+        """The fields for a file with these columns; raise DataError where it lacks one that is used."""
+        return self.fields if list(columns) == self.columns else self._moved(list(columns), file)
+
+    def encode(self, columns: Sequence[Sequence[Cell]]) -> tuple[dict[str, Any], dict[int, str]]:
+        """The batch of rows in memory, and why rows that are left out of it cannot be used, by their number.
+
+        Args:
+            columns: the cells of each column, N each: texts, or in a column of lists N lists of texts.
+        """
+        rows = _core.parse_log_cells(self.native(self.columns), list(columns), len(columns[0]))
+        return self.batch(rows), {fault[3]: reason(fault, self.columns, self.fields) for fault in rows.shown}
 
     def batch(self, rows: _core.LogRows) -> dict[str, Any]:
         """Arrays of native rows, by the names of a batch (docs/howto/ctr_data.md)."""
@@ -208,8 +222,7 @@ def _complete(fields: Mapping[str, Any]) -> dict[str, Any]:
     for i, field in enumerate(whole["sparse"]):
         if (field["column"] is None) == (not field["members"]):
             raise AttributeValueError(f"log schema: sparse[{i}] needs a column, or members (a cross), and not both")
-    letters = [("delimiter", whole["delimiter"]), ("quote", whole["quote"])]
-    for name, letter in [*letters, *(("separator", f["separator"]) for f in whole["ragged"])]:
+    for name, letter in [("delimiter", whole["delimiter"]), ("quote", whole["quote"])]:
         if len(letter.encode()) > 1 or (name == "delimiter" and not letter):
             raise AttributeValueError(f"log schema: {name} is {letter!r}; it is one ASCII character")
     return whole

@@ -14,7 +14,7 @@ from framework.data.logs.faults import LogFaults
 from framework.data.logs.files import LogFile, Parsed, tell
 from framework.data.logs.schema import LogSchema
 from framework.data.logs.waiting import Patience
-from framework.data.logs.window import Window, gather
+from framework.data.logs.window import RowWindow, gather
 from framework.data.source import Endless
 from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, CheckpointError, DataError
@@ -61,7 +61,7 @@ class LogTail(Endless):
         self._file: LogFile | None = None
         # Byte and number of the next line that is not parsed, and whether it is the rest of one that is too long.
         self._at, self._line, self._skipping = -1, 1, False
-        self._windows: deque[Window] = deque()
+        self._windows: deque[RowWindow] = deque()
         self._taken = 0  # rows of the first window that were given out
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -145,7 +145,7 @@ class LogTail(Endless):
         tell(self.skipped, self.faults, file, Parsed(rows, self._at, self._line))
         self._at, self._line, self._skipping = self._at + end, self._line + rows.lines, too_long
         if rows.count:
-            self._windows.append(Window.of([rows], position, False, (None, 0, 0)))
+            self._windows.append(RowWindow.of([rows], position, False, (None, 0, 0)))
         return True
 
     def _read(self) -> bytes:

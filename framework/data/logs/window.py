@@ -1,4 +1,4 @@
-"""Window: rows of some blocks in the order in which batches take them."""
+"""RowWindow: rows of some blocks in the order in which batches take them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.data.streams import window_rng
 
 
 @dataclass(frozen=True)
-class Window:
+class RowWindow:
     """Rows of some blocks.
 
     Args:
@@ -37,7 +37,7 @@ class Window:
     @classmethod
     def of(
         cls, parts: list[_core.LogRows], position: dict[str, Any], resumed: bool, draw: tuple[int | None, int, int]
-    ) -> Window:
+    ) -> RowWindow:
         """The rows of `parts` in their order; or in one drawn from (seed, epoch, window), unless the seed is None."""
         counts = [rows.count for rows in parts]
         part = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
@@ -49,7 +49,7 @@ class Window:
         return cls(parts, part, row, position, resumed)
 
 
-def gather(pieces: Sequence[tuple[Window, int, int]]) -> _core.LogRows:
+def gather(pieces: Sequence[tuple[RowWindow, int, int]]) -> _core.LogRows:
     """Rows of windows, each (window, begin, end), as one."""
     parts: list[_core.LogRows] = []
     part, row = [], []

@@ -52,7 +52,7 @@ reader::RaggedField ragged_from(const nb::dict& d) {
   f.column = get<int>(d, "column");
   f.count = get<int>(d, "count");
   f.slot = get<uint64_t>(d, "slot");
-  f.separator = letter(d, "separator");
+  f.separator = get<std::string>(d, "separator");
   f.max_length = get<int64_t>(d, "max_length");
   f.keep_last = get<std::string>(d, "keep") == "last";
   f.along = get<int>(d, "along");
@@ -209,6 +209,55 @@ std::shared_ptr<LogRows> parse_columns(std::shared_ptr<const LogSchema> schema, 
   return reader::parse_columns(std::move(schema), native, rows);
 }
 
+// Texts of Python laid end to end, or lists of them.
+struct OwnedColumn {
+  std::string data;
+  std::vector<int64_t> offsets{0}, lists;
+
+  // Text that is no Unicode is taken as the bytes that a file had there (PEP 383), or as UTF-8 has it.
+  void add(PyObject* text) {
+    Py_ssize_t size = 0;
+    if (const char* utf8 = PyUnicode_AsUTF8AndSize(text, &size)) {
+      data.append(utf8, static_cast<size_t>(size));
+    } else {
+      if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) throw nb::python_error();
+      PyErr_Clear();
+      PyObject* bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+      if (bytes == nullptr) {
+        PyErr_Clear();
+        bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+      }
+      nb::bytes held = nb::steal<nb::bytes>(bytes);
+      if (!held.is_valid()) throw nb::python_error();
+      data.append(held.c_str(), held.size());
+    }
+    offsets.push_back(static_cast<int64_t>(data.size()));
+  }
+
+  void add_list(nb::handle texts) {
+    if (lists.empty()) lists.push_back(0);
+    for (nb::handle text : texts) add(text.ptr());
+    lists.push_back(static_cast<int64_t>(offsets.size()) - 1);
+  }
+
+  reader::TextColumn view() const { return {data, offsets, {}, lists}; }
+};
+
+std::shared_ptr<LogRows> parse_cells(std::shared_ptr<const LogSchema> schema, nb::list columns, int64_t rows) {
+  std::vector<OwnedColumn> owned(columns.size());
+  for (size_t i = 0; i < owned.size(); ++i)
+    for (nb::handle cell : columns[i]) {
+      if (PyUnicode_Check(cell.ptr()))
+        owned[i].add(cell.ptr());
+      else
+        owned[i].add_list(cell);
+    }
+  std::vector<reader::TextColumn> native;
+  for (const OwnedColumn& column : owned) native.push_back(column.view());
+  nb::gil_scoped_release release;
+  return reader::parse_columns(std::move(schema), native, rows, static_cast<size_t>(rows));
+}
+
 std::shared_ptr<LogRows> gather(const std::vector<std::shared_ptr<LogRows>>& parts, Places part, Places row) {
   if (part.shape(0) != row.shape(0)) fail(ErrorKind::kAttribute, "gather_log: parts and rows differ in number");
   std::vector<const LogRows*> pointers;
@@ -238,6 +287,8 @@ void bind_reader(nb::module_& m) {
         "`begin`.");
   m.def("parse_log_columns", &parse_columns, nb::arg("schema"), nb::arg("columns"), nb::arg("rows"),
         "Rows of columns (data uint8, offsets int64, valid uint8 or None, lists int64 or None).");
+  m.def("parse_log_cells", &parse_cells, nb::arg("schema"), nb::arg("columns"), nb::arg("rows"),
+        "Rows of columns of texts, or of lists of texts. `shown` has all bad rows.");
   m.def("gather_log", &gather, nb::arg("parts"), nb::arg("part").noconvert(), nb::arg("row").noconvert(),
         "Rows row[i] of parts[part[i]].");
   m.def("log_arrays", &arrays, nb::arg("rows"),

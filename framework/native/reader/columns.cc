@@ -38,11 +38,12 @@ Cell text_of(const TextColumn& c, int64_t i) {
 }  // namespace
 
 std::shared_ptr<LogRows> parse_columns(std::shared_ptr<const LogSchema> schema, const std::vector<TextColumn>& columns,
-                                       int64_t count) {
+                                       int64_t count, size_t kept) {
   if (columns.size() != static_cast<size_t>(schema->columns))
     fail(ErrorKind::kAttribute, "log columns: ", columns.size(), " columns; the schema has ", schema->columns);
   for (const TextColumn& c : columns) check(c, count);
   auto rows = std::make_shared<LogRows>(schema);
+  rows->kept = kept;
   RowWriter writer(*rows, count);
   std::vector<Cell> cells;
   std::vector<int32_t> begin(columns.size() + 1);
@@ -56,11 +57,8 @@ std::shared_ptr<LogRows> parse_columns(std::shared_ptr<const LogSchema> schema, 
       for (int64_t i = first; i < last; ++i) cells.push_back(text_of(column, i));
     }
     begin.back() = static_cast<int32_t>(cells.size());
-    auto wrong = writer.add({cells.data(), begin.data()}, r);
-    if (!wrong) continue;
-    ++rows->faults[static_cast<size_t>(wrong->kind)];
-    if (rows->shown.size() < LogRows::kShown)
-      rows->shown.push_back({wrong->kind, wrong->column, wrong->count, r, r, std::string(wrong->text.substr(0, 40))});
+    if (auto wrong = writer.add({cells.data(), begin.data()}, r))
+      rows->note(wrong->kind, wrong->column, wrong->count, r, wrong->text);
   }
   return rows;
 }

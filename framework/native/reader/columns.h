@@ -15,7 +15,9 @@ struct TextColumn {
 };
 
 // Rows of `columns`, one a column of the schema. A bad row is left out and counted; its line is its number, from 0.
+// Of the first `kept` bad rows is told what is wrong.
 PADDOCK_API std::shared_ptr<LogRows> parse_columns(std::shared_ptr<const LogSchema> schema,
-                                                   const std::vector<TextColumn>& columns, int64_t rows);
+                                                   const std::vector<TextColumn>& columns, int64_t rows,
+                                                   size_t kept = 32);
 
 }  // namespace paddock::reader

@@ -71,9 +71,15 @@ struct PADDOCK_API LogRows {
   int64_t first_backwards = -1;   // its byte
   int64_t last_time = INT64_MIN;  // the highest
   std::array<int64_t, kFaultKinds> faults{};
-  std::vector<Fault> shown;  // the first bad rows, `kShown` at most
+  std::vector<Fault> shown;  // the first bad rows, `kept` at most
+  size_t kept = 32;
 
-  static constexpr size_t kShown = 32;
+  // Counts a bad row; `text` is what is wrong with it.
+  void note(FaultKind kind, int column, int64_t found, int64_t offset, std::string_view text) {
+    constexpr size_t kText = 40;  // bytes of it that are kept
+    ++faults[static_cast<size_t>(kind)];
+    if (shown.size() < kept) shown.push_back({kind, column, found, lines, offset, std::string(text.substr(0, kText))});
+  }
 };
 
 // Rows `row[i]` of `parts[part[i]]`, i from 0 to n: what a batch is. All parts are of one schema.

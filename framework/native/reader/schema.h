@@ -40,7 +40,7 @@ struct RaggedField {
   int column = 0;
   int count = 1;  // columns side by side that hold its values
   uint64_t slot = 0;
-  char separator = 0;       // of the values in one column; 0: none
+  std::string separator;    // of the values in one column; empty: none
   int64_t max_length = -1;  // -1: any
   bool keep_last = true;    // which values of a longer one stay
   int along = -1;           // the feature before it that must have as many values; -1: none

@@ -14,7 +14,6 @@ namespace paddock::reader {
 namespace {
 
 constexpr int64_t kCellBytes = 5;  // with its delimiter: a guess
-constexpr size_t kShownText = 40;  // bytes of a wrong value that are kept
 
 // One bit a byte of the 64 at `p`: where it is `c`.
 inline uint64_t matches(const char* p, char c) {
@@ -59,7 +58,7 @@ class TextParser {
       if (line.empty())
         ++rows_.blank;
       else if (auto wrong = row(line, nul, quote, foreign))
-        note(*wrong, static_cast<int64_t>(begin));
+        rows_.note(wrong->kind, wrong->column, wrong->count, static_cast<int64_t>(begin), wrong->text);
       if (over_lines) rows_.lines += std::count(line.begin(), line.end(), '\n');
       begin = end + 1;
     }
@@ -197,13 +196,6 @@ class TextParser {
       if (c >= schema_.head && c < schema_.columns && schema_.key_texts[c] == key) return last_ = c;
     auto found = schema_.keys.find(key);
     return found == schema_.keys.end() ? -1 : last_ = found->second;
-  }
-
-  void note(const Wrong& wrong, int64_t offset) {
-    ++rows_.faults[static_cast<size_t>(wrong.kind)];
-    if (rows_.shown.size() < LogRows::kShown)
-      rows_.shown.push_back(
-          {wrong.kind, wrong.column, wrong.count, rows_.lines, offset, std::string(wrong.text.substr(0, kShownText))});
   }
 
   const LogSchema& schema_;

@@ -256,11 +256,11 @@ std::optional<Wrong> RowWriter::add_rest(const Cells& cells, int64_t offset) {
 }
 
 // Appends the values of a cell to `pieces_`; one of them may be missing, and keeps its place.
-void RowWriter::split(Cell cell, char separator) {
+void RowWriter::split(Cell cell, Cell separator) {
   for (size_t begin = 0; begin <= cell.size();) {
     size_t end = std::min(cell.find(separator, begin), cell.size());
     pieces_.push_back(cell.substr(begin, end - begin));
-    begin = end + 1;
+    begin = end + separator.size();
   }
 }
 
@@ -268,12 +268,12 @@ void RowWriter::split(Cell cell, char separator) {
 void RowWriter::collect(const Cells& cells, const RaggedField& f) {
   pieces_.clear();
   const Cell* first = cells.first(f.column);
-  const bool listed = cells.begin != nullptr && f.separator == 0;  // as a list: a value of it may be missing
+  const bool listed = cells.begin != nullptr && f.separator.empty();  // as a list: a value of it may be missing
   int count = f.count > 1 ? f.count : cells.count(f.column);
   for (int k = 0; k < count; ++k) {
-    if (listed || (f.separator == 0 && !missing(first[k])))
+    if (listed || (f.separator.empty() && !missing(first[k])))
       pieces_.push_back(first[k]);
-    else if (f.separator != 0 && !missing(first[k]))
+    else if (!f.separator.empty() && !missing(first[k]))
       split(first[k], f.separator);
   }
 }

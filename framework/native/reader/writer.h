@@ -53,7 +53,7 @@ class RowWriter {
   // A whole number; of a date the seconds since 1970.
   bool whole(int column, Cell cell, int64_t& value);
   bool bucket_hash(const SparseField& field, Cell cell, uint64_t& hash);
-  void split(Cell cell, char separator);
+  void split(Cell cell, Cell separator);
   void collect(const Cells& cells, const RaggedField& f);
   void reserve(int64_t rows);
 

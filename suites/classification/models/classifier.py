@@ -10,7 +10,7 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register, register_role
-from suites.engine.weights import Names, Origins, start_from
+from suites.engine.weights import ClassRows, Names, Origins, start_from
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.base import drawn_image
 
@@ -57,6 +57,10 @@ class ImageClassifier(Classifier):
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(features, num_classes)
         start_from(self, pretrained)
+
+    def class_rows(self) -> dict[str, ClassRows]:
+        """A row a class."""
+        return {r"^fc\.": ClassRows()}
 
     def names_in(self, scheme: str) -> Names:
         """What `scheme` calls the tensors: the backbone's names and those of what is behind it."""

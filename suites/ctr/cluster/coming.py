@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from framework.data.logs import LogFolders
-from suites.ctr.cluster.work import Part, Work
+from suites.ctr.cluster.work import LogPass, Work
 
 
 class ComingPasses:
@@ -54,5 +54,5 @@ class ComingPasses:
         folders = self._folders
         reader = folders.open(folders.name, folders.number)
         units, files = (0, "") if reader is None else (reader.units, reader.files_digest)
-        self._work.open(Part(folders.name, files, tuple(folders.state_dict()["seen"])), units)
+        self._work.open(LogPass(folders.name, files, tuple(folders.state_dict()["seen"])), units)
         self._say(f"pass {self._work.epoch} is {folders.name}, in {units} blocks or files")

@@ -24,7 +24,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Part:
+class LogPass:
     """What a pass over a log that keeps coming reads.
 
     Attributes:
@@ -107,7 +107,7 @@ class Work:
         self._parts = self.waiting = parts
         self.trainers, self._units = trainers, shares
         self._ended = False
-        self.part: Part | None = None
+        self.part: LogPass | None = None
         if path.is_file():
             self._read()
 
@@ -165,7 +165,7 @@ class Work:
             self.epoch, self._done, self.waiting = self.epoch + 1, set(), self._parts
             self._write()
 
-    def open(self, part: Part, units: int) -> None:
+    def open(self, part: LogPass, units: int) -> None:
         """The part of the pass at hand is there: deal it out. Shares beyond its `units` have nothing in them."""
         with self._lock:
             self.part, self.waiting = part, False
@@ -235,7 +235,7 @@ class Work:
             self.batches, self._incarnation = int(told["batches"]), int(told["incarnation"])
             if self._parts:
                 part, self.waiting = told["part"], bool(told["waiting"])
-                self.part = None if part is None else Part(part["name"], part["files"], tuple(part["seen"]))
+                self.part = None if part is None else LogPass(part["name"], part["files"], tuple(part["seen"]))
             self._units = int(told.get("units", shares))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self._path}: cannot be read ({error}); begin the run anew") from None

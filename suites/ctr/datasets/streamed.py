@@ -54,9 +54,7 @@ class StreamedSource(ClickSource):
         """Learn centers and scales from the first rows in a drawn order, and return the schema with them."""
         wanted = {name: f for name, f in self.schema.of(Dense).items() if f.learns}
         if wanted:
-            plain = {name: replace(f, transform="none") for name, f in wanted.items()}
-            schema = replace(self.schema, features={**self.schema.features, **plain})
-            fields = self._fields(schema) | {"sparse": [], "ragged": [], "missing_numbers": "nan"}
+            fields = self._fields(scaled=False) | {"sparse": [], "ragged": []}
             rows, parts = 0, []
             with LogReader(self._sample(), fields, 4096, shuffle=True, faults=FaultPolicy(skipped=1.0)) as log:
                 for batch in log:
@@ -99,13 +97,13 @@ class StreamedSource(ClickSource):
         """File and number of an example."""
         return f"{self._sample()[0]}: row {index + 1}"
 
-    def _fields(self, schema: Schema) -> dict[str, Any]:
+    def _fields(self, scaled: bool = True) -> dict[str, Any]:
         """What the native reader is told."""
-        if schema.format.kind == "slot":
-            return compiled(schema, slot_columns(schema))
-        if schema.format.kind == "parquet":
-            return compiled(schema, *columns_of(self._sample()[0]))
-        return compiled(schema, self._columns())
+        if self.schema.format.kind == "slot":
+            return compiled(self.schema, slot_columns(self.schema), scaled=scaled)
+        if self.schema.format.kind == "parquet":
+            return compiled(self.schema, *columns_of(self._sample()[0]), scaled=scaled)
+        return compiled(self.schema, self._columns(), scaled=scaled)
 
     def _columns(self) -> list[str]:
         """All columns of a delimited log, in the order of its first file."""
@@ -175,7 +173,7 @@ class LogStream(StreamedSource):
 
     def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0, workers: int = 0) -> LogReader:
         """A `LogReader` of the files."""
-        fields = self._fields(self.schema)
+        fields = self._fields()
         options = {**self._options, "shuffle": shuffle, "seed": seed, "drop_last": shuffle}
         return LogReader(self._paths, fields, batch_size, **options)
 
@@ -228,6 +226,6 @@ class LogPasses(StreamedSource):
 
     def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0, workers: int = 0) -> LogFolders:
         """A `LogFolders` of the root."""
-        fields = self._fields(self.schema)
+        fields = self._fields()
         options = {**self._options, **self._passes, "shuffle": shuffle, "seed": seed, "drop_last": shuffle}
         return LogFolders(self._root, fields, batch_size, files=self._files, patience=self._patience, **options)

@@ -22,7 +22,7 @@ KINDS = ("drawn", *_CONFIGS)
 
 
 @dataclass(frozen=True)
-class Part:
+class Span:
     """What happened in one span of time.
 
     Attributes:
@@ -43,7 +43,7 @@ class Source(Protocol):
     def schema(self) -> dict[str, Any]:
         """The declaration of the log, as plain data."""
 
-    def part(self, number: int, rows: int, asked: int) -> Part:
+    def part(self, number: int, rows: int, asked: int) -> Span:
         """Span `number` of the log; it depends on the arguments alone."""
 
 
@@ -58,14 +58,14 @@ class Drawn:
         """See `Source`."""
         return self._log.schema()
 
-    def part(self, number: int, rows: int, asked: int) -> Part:
+    def part(self, number: int, rows: int, asked: int) -> Span:
         """See `Source`; DataError for more rows than a block has."""
         if rows + asked > _BLOCK:
             raise DataError(f"the drawn log has {_BLOCK} rows a span; {rows} and {asked} are asked for")
         lines = self._log.text(number, rows + asked).splitlines(keepends=True)
         cells = [dict(zip(self._log.columns, line.decode().split(), strict=True)) for line in lines[rows:]]
         labels = [int(row.pop("label")) for row in cells]
-        return Part(b"".join(lines[:rows]), [{k: v for k, v in row.items() if k != "time"} for row in cells], labels)
+        return Span(b"".join(lines[:rows]), [{k: v for k, v in row.items() if k != "time"} for row in cells], labels)
 
 
 class Replayed:
@@ -102,7 +102,7 @@ class Replayed:
         rows = [[line.split(delimiter) for line in text.splitlines()] for text in texts]
         return [[row for row in part if len(row) == len(columns) and row != columns] for part in rows]
 
-    def part(self, number: int, rows: int, asked: int) -> Part:
+    def part(self, number: int, rows: int, asked: int) -> Span:
         """See `Source`; DataError where the piece cannot be read."""
         rng = np.random.default_rng([number, rows])
         known: dict[tuple[str, str], str] = {}
@@ -114,7 +114,7 @@ class Replayed:
         text = "".join(form.get("delimiter", ",").join(row) + "\n" for row in changed)
         cells = [dict(zip(columns, row, strict=True)) for row in dev]
         items = [{c: self._now(c, v, number, known) for c, v in row.items() if c in self._read} for row in cells]
-        return Part(text.encode(), items, [int(row[self._label]) for row in cells])
+        return Span(text.encode(), items, [int(row[self._label]) for row in cells])
 
     def _now(self, column: str, value: str, number: int, known: dict[tuple[str, str], str]) -> str:
         """What stands for a value in a span."""

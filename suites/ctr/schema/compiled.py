@@ -14,16 +14,19 @@ from suites.engine.names import did_you_mean, listing
 _HEADERS: dict[Any, Any] = {True: True, False: False, "first": "maybe"}
 
 
-def compiled(schema: Schema, columns: Sequence[str], lists: Container[str] = ()) -> dict[str, Any]:
+def compiled(
+    schema: Schema, columns: Sequence[str], lists: Container[str] = (), *, labels: bool = True, scaled: bool = True
+) -> dict[str, Any]:
     """The fields of a `framework.data.logs.LogSchema`.
 
     Args:
         schema: whose dense features have their centers and scales.
         columns: all columns of the log, in its order; of a slot log its head, then the slots that are read.
         lists: columns whose values are lists, in which no separator is looked for.
+        labels: whether labels, weight, group and time are read.
+        scaled: whether dense features are transformed; else they stay numbers, NaN for missing ones.
 
-    Raises ConfigError for a column that is not there, a scale that was not learned, or a separator that the native
-    reader does not take.
+    Raises ConfigError for a column that is not there, or a scale that was not learned.
     """
     form, places = schema.format, {name: i for i, name in enumerate(columns)}
 
@@ -36,7 +39,7 @@ def compiled(schema: Schema, columns: Sequence[str], lists: Container[str] = ())
         return places[column]
 
     def optional(column: str | None) -> int | None:
-        return None if column is None else place(column)
+        return place(column) if labels and column is not None else None
 
     return {
         **_text_form(form),
@@ -45,9 +48,11 @@ def compiled(schema: Schema, columns: Sequence[str], lists: Container[str] = ())
         "sparse": _sparse(schema, place),
         "ragged": _ragged(schema, place, lists),
         "dense": [
-            {"name": name, "column": place(schema.column_of(name)), "place": feature.place, **_scaled(name, feature)}
+            {"name": name, "column": place(schema.column_of(name)), "place": feature.place}
+            | (_scaled(name, feature) if scaled else {})
             for name, feature in schema.of(kinds.Dense).items()
         ],
+        "missing_numbers": "zero" if scaled else "nan",
         "labels": [
             {
                 "name": name,
@@ -55,9 +60,11 @@ def compiled(schema: Schema, columns: Sequence[str], lists: Container[str] = ())
                 "positive": None if label.positive is None else list(label.positive),
                 "at_least": label.at_least,
             }
-            for name, label in schema.labels.items()
+            for name, label in (schema.labels if labels else {}).items()
         ],
-        "written": [{"column": place(column), **asdict(form)} for column, form in form.written.items()],
+        "written": [
+            {"column": place(column), **asdict(form)} for column, form in form.written.items() if column in places
+        ],
         "weight": optional(schema.weight),
         "group": optional(schema.group),
         "time": optional(schema.time),
@@ -103,17 +110,12 @@ def _ragged(schema: Schema, place: Callable[[str], int], lists: Container[str]) 
         assert isinstance(feature, (kinds.MultiValued, kinds.Sequence))
         column = schema.column_of(name)
         whole = column in lists or schema.is_number(column) or feature.count > 1
-        if not whole and len(feature.separator.encode()) != 1:
-            raise ConfigError(
-                f"data.schema.features.{name}.separator: is {feature.separator!r}; a log that is streamed takes one "
-                "ASCII character"
-            )
         found.append(
             {
                 "name": name,
                 "slot": slots[name],
                 "column": place(column),
-                "count": feature.count,
+                "count": 1 if column in lists else feature.count,
                 "separator": "" if whole else feature.separator,
                 "max_length": feature.max_length,
                 "keep": feature.keep if isinstance(feature, kinds.Sequence) else "first",

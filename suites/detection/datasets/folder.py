@@ -8,6 +8,7 @@ evaluation.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ from suites.vision.pictures.images import IMAGE_SUFFIXES
 _log = logging.getLogger(__name__)
 _HEAD = 1 << 16  # bytes at either end of a JSON file in which COCO's keys are looked for
 _MOST_JSON = 32  # files that are looked into
+_VOC = re.compile(rb"<annotation[\s>]")  # labelImg writes `verified="yes"` into the tag
 _PHOTOS = ("JPEGImages", "images", "")
 
 
@@ -205,7 +207,7 @@ def _tool_of(source: Source, name: str) -> type[ToolDetection] | None:
 
 def _voc(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | None:
     files = names.of((".xml",))
-    if not files or b"<annotation>" not in source.read(files[0], "text_bytes").replace(b"\0", b""):
+    if not files or not _VOC.search(source.read(files[0], "text_bytes").replace(b"\0", b"")):
         return None
     lists = {stem(name) for name in source.names("ImageSets/Main")}
     folders = part_folders(source)

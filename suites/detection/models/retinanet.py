@@ -16,7 +16,7 @@ from framework.tensor import Tensor
 from suites.detection.anchor_boxes import RATIOS, retinanet_anchors
 from suites.detection.losses.anchored import RetinaNetLoss
 from suites.detection.matching import rows_of
-from suites.detection.models import detectron2_names, paddledetection_names
+from suites.detection.models import detectron2_names, openmmlab_names, paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Suppression, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import OneStageDetector
@@ -195,12 +195,16 @@ class RetinaNet(OneStageDetector):
         """Whose names its tensors have."""
         if not isinstance(self.head, RetinaNetHead) or not isinstance(self.neck, FPN):
             return ()
-        return known(self.backbone, *SCHEMES, detectron2_names.SCHEME, paddledetection_names.SCHEME)
+        others = detectron2_names.SCHEME, openmmlab_names.SCHEME, paddledetection_names.SCHEME
+        return known(self.backbone, *SCHEMES, *others)
 
     def names_in(self, scheme: str) -> Names:
-        """Detectron2's names, PaddleDetection's, or those in torchvision's `retinanet_resnet50_fpn`, whose classes are
-        COCO's 91 ids."""
+        """Names of Detectron2, MMDetection, PaddleDetection, or of torchvision's `retinanet_resnet50_fpn`, whose
+        classes are COCO's 91 ids."""
         assert isinstance(self.head, RetinaNetHead)
+        if scheme == openmmlab_names.SCHEME:
+            found = openmmlab_names.backbone_names(self.backbone, self.neck)
+            return found | openmmlab_names.retinanet_head(len(self.head.cls_convs))
         for theirs in (detectron2_names, paddledetection_names):
             if scheme == theirs.SCHEME:
                 head = self.head

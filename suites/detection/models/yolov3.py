@@ -17,12 +17,12 @@ from framework.tensor import Tensor
 from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
 from suites.detection.losses import YOLOv3Loss
 from suites.detection.losses.yolov3 import OutputForm
-from suites.detection.models import paddledetection_names
+from suites.detection.models import openmmlab_names, paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import ClassRows, Names
 from suites.vision.augmentation.pipeline import image_sizes
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.naming import conv, darknet_units
@@ -244,19 +244,29 @@ class YOLOv3(OneStageDetector):
         super().__init__(backbone, head, neck or Factory.of(YOLOv3Neck), pretrained)
         self.size_multiple = max(self.neck.strides)
 
+    def class_rows(self) -> dict[str, ClassRows]:
+        """Of each level A times (tx, ty, tw, th, object, classes), with the overlap where it is predicted."""
+        head = self.head
+        if not isinstance(head, YOLOv3Head):
+            return {}
+        before = head.form.width - head.num_classes
+        return {rf"^head\.outs\.{i}\.": ClassRows(len(v.anchors), before) for i, v in enumerate(head.levels)}
+
     @property
     def schemes(self) -> tuple[str, ...]:
-        """Whose names its tensors have: darknet's with one of its necks, PaddleDetection's with the larger one."""
+        """Whose names its tensors have: darknet's with one of its necks, others' with the larger one."""
         if not isinstance(self.head, YOLOv3Head) or self.head.form.iou_aware:
             return ()
-        necks = {"darknet": DarknetNeck, paddledetection_names.SCHEME: YOLOv3Neck}
+        others = openmmlab_names.SCHEME, paddledetection_names.SCHEME
+        necks: dict[str, type[Neck]] = {"darknet": DarknetNeck, **dict.fromkeys(others, YOLOv3Neck)}
         return tuple(s for s, kind in necks.items() if isinstance(self.neck, kind) and s in self.backbone.schemes)
 
     def names_in(self, scheme: str) -> Names:
         """Numbers of the convolutions in a darknet cfg: the backbone's, then level by level, the coarsest first.
-        Or PaddleDetection's names."""
-        if scheme == paddledetection_names.SCHEME:
-            return paddledetection_names.yolov3(self.backbone, len(self.neck.channels))
+        Or MMDetection's or PaddleDetection's names."""
+        for theirs in (openmmlab_names, paddledetection_names):
+            if scheme == theirs.SCHEME:
+                return theirs.yolov3(self.backbone, len(self.neck.channels))
         assert isinstance(self.neck, DarknetNeck)  # so `schemes` says
         names = self.backbone.names_in(scheme).below("backbone.").sources
         at, found = len({name.partition(".")[0] for s in names.values() for name in s.names}), dict(names)

@@ -1,4 +1,4 @@
-"""Answer questions about configs and components: list, help, show, explain, check, diff.
+"""Answer questions about configs and components: list, help, show, explain, check, diff, from-mm.
 
 Run `paddock config COMMAND --help` for each; docs/howto/config.md describes the files.
 """
@@ -8,6 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import yaml
+
+from framework.atomic import write_text
+from framework.errors import ConfigError
 from suites.engine.command_line import add_import_option, add_override_option, run
 from suites.engine.config import load_config
 from suites.engine.config.building import read_config
@@ -70,6 +74,25 @@ def diff_command(arguments: argparse.Namespace) -> int:
     return 1 if lines else 0
 
 
+def from_mm_command(arguments: argparse.Namespace) -> int:
+    """Write a config of OpenMMLab as ours, and say what of it is not in ours."""
+    from suites.engine.config.openmmlab import translate
+
+    found, notes = translate(arguments.file)
+    lines = [f"# Translated from {arguments.file.name}.", *(f"# {note}" for note in notes)]
+    text = "\n".join(lines) + "\n" + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
+    if arguments.output is None:
+        print(text, end="")
+        return 0
+    if arguments.output.exists():
+        raise ConfigError(f"{arguments.output}: is there already; choose another --output")
+    write_text(arguments.output, text)
+    load_config(arguments.output)
+    print(f"{arguments.output}: {len(notes)} things of {arguments.file} are not in it, or are otherwise:")
+    print("\n".join(f"  {note}" for note in notes))
+    return 0
+
+
 def parse(words: list[str] | None, prog: str | None = None) -> argparse.Namespace:
     """Read the command line; `arguments.command` is the function to call."""
     parser = argparse.ArgumentParser(prog=prog or "config.py", description=__doc__.splitlines()[0] if __doc__ else None)
@@ -95,6 +118,9 @@ def parse(words: list[str] | None, prog: str | None = None) -> argparse.Namespac
     for command in (show, explain, check):
         add_override_option(command)
     add("diff", diff_command, "where two configs differ", "first", "second")
+    theirs = add("from-mm", from_mm_command, "a config of OpenMMLab's toolboxes as ours; nothing of its file is run")
+    theirs.add_argument("file", type=Path, metavar="FILE", help="with its bases beside it, or written out whole")
+    theirs.add_argument("--output", type=Path, help="the YAML file to write; by default it is printed")
     return parser.parse_args(words)
 
 

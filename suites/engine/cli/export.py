@@ -18,15 +18,18 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default the run's best weights")
     parser.add_argument(
         "--format",
-        choices=("program", "onnx"),
+        choices=("program", "onnx", "peft"),
         default="program",
-        help="program: program.json and weights.safetensors, for our Predictor; onnx: model.onnx, for other runtimes",
+        help="program: program.json and weights.safetensors, for our Predictor; onnx: model.onnx, for other runtimes; "
+        "peft: the adapters of low rank alone, as PEFT reads them",
     )
     add_import_option(parser)
     _add_quantization(parser)
     a = parser.parse_args(words)
 
     def start() -> int:
+        if a.format == "peft":
+            return _adapter(a.run, a.output, a.weights)
         from suites.engine.predict.inference import export_run
         from suites.engine.predict.quantizing import Quantization
 
@@ -43,6 +46,19 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return 0
 
     return run(start, a.imports)
+
+
+def _adapter(run: Path, output: Path, weights: Path | None) -> int:
+    from framework.confined import confine
+    from suites.engine.predict.inference import open_run
+    from suites.engine.weights.peft_files import save_adapter
+
+    confine(output)
+    task = open_run(run, weights, merged=False)
+    wanted = task.model.__dict__.get("_pretrained")
+    for path in save_adapter(task.model, output, base=wanted.source if wanted else None):
+        print(path)
+    return 0
 
 
 def _add_quantization(parser: argparse.ArgumentParser) -> None:

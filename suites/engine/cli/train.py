@@ -42,6 +42,13 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         whole = train_on_cluster(a.config, a.overrides, address=a.cluster, imports=a.imports, **options)
         return 0 if whole else INTERRUPTED
 
+    def start_rates() -> int:
+        from suites.engine.train.training import find_rate
+
+        get_weights()
+        found = find_rate(a.config, a.overrides, runs=a.runs, name=a.name, overwrite=a.overwrite)
+        return 0 if found.suggestion() is not None else 1
+
     def start() -> int:
         from suites.engine.train.training import train
 
@@ -64,6 +71,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return run(lambda: supervise(words))
     if a.cluster is not None:
         return run(start_cluster, a.imports)
+    if a.find_lr:
+        return run(start_rates, a.imports)
     return run(start if a.seeds is None else start_seeds, a.imports)
 
 
@@ -91,6 +100,11 @@ def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
         "--seeds", type=int, metavar="N", help="train N runs with seeds from runtime.seed on; give mean and best"
     )
     parser.add_argument(
+        "--find-lr",
+        action="store_true",
+        help="train nothing: try rates from low to high, a step each, and say which schedule.base_lr suits",
+    )
+    parser.add_argument(
         "--cluster",
         metavar="ADDRESS",
         help="train on many machines: 'local' tries it with a Ray of this machine, 'processes' without Ray, 'auto' "
@@ -110,6 +124,8 @@ def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
         a.overrides.append(f"runtime.products={a.products}")
     if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
         parser.error("--seeds takes a number above 0 and a config file, and no --profile")
+    if a.find_lr and (a.resume or a.profile or a.config.is_dir() or (a.seeds, a.cluster, a.hosts) != (None,) * 3):
+        parser.error("--find-lr takes a config file, and no --resume, --profile, --seeds, --cluster or --hosts")
     if a.cluster is not None and (a.seeds is not None or a.profile):
         parser.error("--cluster takes neither --seeds nor --profile")
     several = [a.hosts, a.host, a.coordinator]

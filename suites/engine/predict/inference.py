@@ -42,6 +42,7 @@ from suites.engine.predict.items import Predict, predict_items
 from suites.engine.predict.quantizing import Quantization, quantize_for
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.train.profiling import StepProfile
+from suites.engine.weights.lora import merge_lora
 from suites.engine.weights.records import record_names
 from suites.engine.weights.runs import named_run
 
@@ -170,8 +171,10 @@ def load(
     return open_model(Path(path), None if weights is None else Path(weights), device=device, products=products)
 
 
-def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] = ()) -> Task:
+def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] = (), *, merged: bool = True) -> Task:
     """Return the task of a run, with its best weights, else its last, else `weights`.
+
+    `merged`: adapters of low rank are a part of the weights that they stand beside.
 
     Raises CheckpointError where no run is.
     """
@@ -181,6 +184,8 @@ def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] =
     task = build_task(read_config(path, overrides))
     adopt(task, run.read_processor(task.processor_class))
     load_deployed(task, weights or best_weights(run))
+    if merged:
+        merge_lora(task.model)
     task.model.eval()
     return task
 

@@ -17,7 +17,7 @@ from suites.engine.config import Config
 from suites.engine.config.building import build_runtime, build_task
 from suites.engine.config.settings import Runtime
 from suites.engine.contract.batch import Batch
-from suites.engine.contract.capabilities import evaluations
+from suites.engine.contract.capabilities import class_names, evaluations
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.step import Step
 from suites.engine.contract.task import Task
@@ -38,7 +38,7 @@ def check_runs(config: Config) -> None:
 
 
 def _check(config: Config, task: Task, runtime: Runtime) -> None:
-    load_wanted(task.model)
+    load_wanted(task.model, class_names(task))
     task.begin(None, lambda line: None, runtime.seed)
     step = step_of(task, config.part("optimizer"), runtime)
     with task.train_loader(seed=runtime.seed, workers=0) as loader:

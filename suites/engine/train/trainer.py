@@ -13,6 +13,7 @@ import numpy as np
 
 import framework
 from framework import hosts
+from framework.atomic import write_text
 from framework.data import Source
 from framework.data.world import World
 from framework.devices import spread
@@ -22,8 +23,8 @@ from framework.optim import Schedule
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.building import begin, limited
 from suites.engine.config.plugins import covered, modules_of
-from suites.engine.config.settings import Runtime
-from suites.engine.contract.capabilities import StartsFrom, adopt, evaluations
+from suites.engine.config.settings import LoraSettings, Runtime
+from suites.engine.contract.capabilities import StartsFrom, adopt, class_names, evaluations
 from suites.engine.contract.step import Step
 from suites.engine.hosts.agreement import (
     Agreement,
@@ -43,6 +44,7 @@ from suites.engine.reporting.journal import Journal
 from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.run.folder import RunFolder, resume_command
 from suites.engine.run.log import RunLog, heard
+from suites.engine.train import rates
 from suites.engine.train.hooks import (
     Assess,
     Events,
@@ -58,8 +60,11 @@ from suites.engine.train.loop import TrainingLoop, hooks_of
 from suites.engine.train.profiling import StepProfile
 from suites.engine.train.train_step import step_of
 from suites.engine.weights import load_wanted, load_what_fits, loaded_names, resolve, shown_otherwise
+from suites.engine.weights.lora import add_lora
 from suites.engine.weights.matching import brief
+from suites.engine.weights.peft_files import load_adapter
 from suites.engine.weights.pretrained import divided
+from suites.engine.weights.published import checkpoint_folder
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -84,6 +89,7 @@ class Trainer:
         schedule: makes the learning rate of `total_steps` and `batch_size`, in the same way.
         runtime: how long and how it trains; or give its fields one by one.
         hooks: called by the training loop besides the usual ones. The config names those whose class is registered.
+        lora: adapters of low rank, which the model gets now.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -101,13 +107,17 @@ class Trainer:
         schedule: Later,
         runtime: Runtime | None = None,
         hooks: Sequence[Hook] = (),
+        lora: LoraSettings | None = None,
         **settings: Any,
     ) -> None:
         self.task = task
         self.runtime = runtime or Runtime(**settings)
         self.hooks = list(hooks)
         self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
-        parts = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
+        parts: dict[str, Any] = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
+        if lora is not None:
+            add_lora(task.model, lora)
+            parts["lora"] = lora
         written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
         self.config = _with_imports(Config.from_dict({**written, **_hooks_written(self.hooks, written["suite"])}))
 
@@ -170,13 +180,50 @@ class Trainer:
                 raise
         return loop
 
-    def _loop(self, run: RunFolder, kept: RunFolder | None, log: RunLog, hooks: Sequence[Hook]) -> TrainingLoop:
+    def find_rate(
+        self,
+        path: Path | str,
+        *,
+        lowest: float = rates.LOWEST,
+        highest: float = rates.HIGHEST,
+        steps: int = rates.STEPS,
+        overwrite: bool = False,
+    ) -> rates.Sweep:
+        """Try learning rates from low to high, a step each, and say which one suits; no weights are kept.
+
+        Args:
+            path: the folder for the log and `find_lr.json`, which is made.
+            lowest, highest: the first and the last `schedule.base_lr`.
+            steps: how many rates.
+            overwrite: replace a folder of an earlier test that is there.
+
+        Raises:
+            ConfigError, DataError, CheckpointError: what is wrong, in one message.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(training_device(self.runtime))
+            run = RunFolder.create(Path(path), self.config, overwrite=overwrite)
+            stack.callback(run.close)
+            log = RunLog(run.log)
+            stack.callback(log.close)
+            stack.enter_context(heard(log.say))
+            loader, step, schedule = self._begun(run, None, log)
+            stack.callback(loader.close)
+            tried = [rate * schedule.scale for rate in rates.rates_between(lowest, highest, steps)]
+            found = rates.sweep(step, loader, tried, accumulate=self.runtime.accumulate, scale=schedule.scale)
+            write_text(run.path / rates.FILE, found.to_json())
+            log.say(found.chart())
+            log.say(found.advice(schedule.base_lr))
+        return found
+
+    def _begun(self, run: RunFolder, kept: RunFolder | None, log: RunLog) -> tuple[Source, Step, Schedule]:
+        """The model with its first weights, then what trains it: batches, update and rate."""
         runtime, task, world = self.runtime, self.task, hosts.world()
         begin(runtime)
         if untouched(task.model):
             init.initialize(task.model, runtime.seed, keep=loaded_names(task.model))
         if kept is None or not Checkpoints(kept.weights).exist():
-            for line in load_wanted(task.model):
+            for line in load_wanted(task.model, class_names(task)):
                 log.say(line, brief(line))
         if kept is not None and kept.processor.is_file():
             adopt(task, kept.read_processor(task.processor_class))
@@ -186,6 +233,9 @@ class Trainer:
         loader.start()  # workers read while the rest is built
         if runtime.weights is not None:
             _start_from(task, runtime.weights, log)
+        if (adapter := self.config.get("lora.weights")) is not None and kept is None:
+            for line in load_adapter(task.model, checkpoint_folder(adapter)):
+                log.say(line)
         processor = task.processor()
         for line in shown_otherwise(task.model, processor.metadata().get("transforms", ())):
             log.say(line)
@@ -199,17 +249,22 @@ class Trainer:
                 spread(optimizer.state_dict().values())
         schedule = replace(schedule, scaling=schedule.scaling or step.lr_scaling)
         log.say(
-            f"{run.path}: {_how_much(loader, runtime)}, {total_steps} steps, "
+            f"{run.path}: {_how_much(loader, runtime)}, {total_steps} steps{_because(loader, runtime)}, "
             f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
         )
         _say_how(runtime, schedule, step, batch_size, log)
+        return loader, step, schedule
+
+    def _loop(self, run: RunFolder, kept: RunFolder | None, log: RunLog, hooks: Sequence[Hook]) -> TrainingLoop:
+        runtime, task, world = self.runtime, self.task, hosts.world()
+        loader, step, schedule = self._begun(run, kept, log)
         counting = Counting(loader, every=runtime.log_every)
         alive = [Alive(runtime.hosts_timeout)] if world.size > 1 and runtime.hosts_timeout is not None else []
         return TrainingLoop(
             task,
             step,
             loader,
-            total_steps=total_steps,
+            total_steps=schedule.total_steps,
             learning_rate=schedule,
             log=log,
             hooks=[
@@ -275,6 +330,14 @@ def _how_much(loader: Source, runtime: Runtime) -> str:
     if steps is None:
         return "training samples without an end"
     return f"{len(loader.dataset)} training samples, {steps} steps an epoch"
+
+
+def _because(loader: Source, runtime: Runtime) -> str:
+    """Why a run is longer than its epochs, in words; "" where it is not."""
+    steps = _steps_per_epoch(loader, runtime)
+    if steps is None or runtime.epochs is None or runtime.least_steps <= runtime.epochs * steps:
+        return ""
+    return f" ({runtime.least_steps / steps:.0f} epochs and not {runtime.epochs}, for runtime.least_steps)"
 
 
 def _factory(make: Later) -> Factory[Any]:

@@ -28,6 +28,7 @@ from suites.engine.run.screen import Screen
 from suites.engine.train.hooks import Hook
 from suites.engine.train.loop import TrainingLoop
 from suites.engine.train.profiling import StepProfile
+from suites.engine.train.rates import Sweep
 from suites.engine.train.trainer import Trainer
 from suites.engine.weights import load_wanted, wants_weights
 
@@ -71,6 +72,20 @@ def train(
     path = source if source.is_dir() and name is None else runs / (name or source.stem)
     trainer = Trainer.from_config(config, build_task(config), hooks)
     return trainer.fit(path, resume=resume, overwrite=overwrite, profile=profile, verbose=verbose)
+
+
+def find_rate(
+    source: Path,
+    overrides: Sequence[str] = (),
+    *,
+    runs: Path = Path("runs"),
+    name: str | None = None,
+    overwrite: bool = False,
+) -> Sweep:
+    """Try learning rates for a config, see `Trainer.find_rate`; the folder is `<name>_find_lr`."""
+    config = read_config(source, overrides)
+    trainer = Trainer.from_config(config, build_task(config))
+    return trainer.find_rate(runs / f"{name or source.stem}_find_lr", overwrite=overwrite)
 
 
 def train_on_cluster(

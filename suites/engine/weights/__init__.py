@@ -6,7 +6,7 @@ Nothing that is read can run code: pickles go through an interpreter that knows 
 from suites.engine.weights.answers import drawn
 from suites.engine.weights.formats.reading import find_weights, read_weights
 from suites.engine.weights.loading import load_weights
-from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, rename
+from suites.engine.weights.matching import ClassRows, LoadReport, Names, Source, load_mapped, rename
 from suites.engine.weights.origins import Origins
 from suites.engine.weights.pretrained import (
     load_pretrained,
@@ -20,6 +20,7 @@ from suites.engine.weights.pretrained import (
 )
 
 __all__ = [
+    "ClassRows",
     "LoadReport",
     "Names",
     "Origins",

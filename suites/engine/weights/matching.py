@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -118,6 +119,68 @@ class Names:
 
 
 @dataclass(frozen=True)
+class ClassRows:
+    """Where the rows of classes lie along the first axis of a tensor whose size depends on their number K.
+
+    The axis is `groups` times: `before` rows of no class, `each` rows of every class, `after` rows of no class.
+    """
+
+    groups: int = 1
+    before: int = 0
+    each: int = 1
+    after: int = 0
+
+    def kept(
+        self, own: np.ndarray, theirs: np.ndarray, names: Sequence[str], their_names: Sequence[str]
+    ) -> np.ndarray | None:
+        """Our tensor with their rows of no class, and of classes whose name both know; else our own rows.
+
+        Args:
+            own: [groups * (before + each * K + after), ...].
+            theirs: the same for another number of classes.
+            names: of our K classes; none where nobody knows them.
+            their_names: of theirs, likewise.
+
+        Returns None where `theirs` is no such tensor.
+        """
+        width = len(theirs) // self.groups
+        count, rest = divmod(width - self.before - self.after, self.each)
+        if len(theirs) % self.groups or rest or count < 1 or theirs.shape[1:] != own.shape[1:]:
+            return None
+        ours = own.reshape(self.groups, -1, *own.shape[1:]).copy()
+        given = theirs.reshape(self.groups, width, *own.shape[1:])
+        ours[:, : self.before] = given[:, : self.before]
+        ours[:, ours.shape[1] - self.after :] = given[:, width - self.after :]
+        if len(their_names) == count:
+            for k, name in enumerate(names):
+                if name in their_names:
+                    ours[:, self._of(k)] = given[:, self._of(their_names.index(name))]
+        return ours.reshape(own.shape)
+
+    def _of(self, k: int) -> slice:
+        """The rows of class k in a group."""
+        return slice(self.before + k * self.each, self.before + (k + 1) * self.each)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Names of the classes that a model has and of those that a file's network has; empty where nobody knows them."""
+
+    ours: tuple[str, ...] = ()
+    theirs: tuple[str, ...] = ()
+
+    @property
+    def differ(self) -> bool:
+        """Whether both are known and are not the same in the same order."""
+        return bool(self.ours and self.theirs) and self.ours != self.theirs
+
+    @property
+    def shared(self) -> list[str]:
+        """Names of ours that the file has too."""
+        return [name for name in self.ours if name in self.theirs]
+
+
+@dataclass(frozen=True)
 class LoadReport:
     """What became of the tensors of a file.
 
@@ -126,18 +189,25 @@ class LoadReport:
         new: names of ours that the file does not have and was allowed not to have; they are as they were.
         unused: names of the file that this model has no place for.
         resized: names of ours that the file has for another number of classes, with both shapes; they are as they were.
+        partly: names of ours of which rows were replaced: those of no class, and of the classes in `shared`.
+        shared: names of classes that the file has too.
     """
 
     loaded: list[str]
     new: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     resized: list[str] = field(default_factory=list)
+    partly: list[str] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [f"{len(self.loaded)} tensors loaded"]
         lines += [f"{len(self.new)} new: {shown(self.new)}"] if self.new else []
         if self.resized:
             lines.append(f"{len(self.resized)} new, of another size in the file: {shown(self.resized)}")
+        if self.partly:
+            known = f"; of the classes {shown(self.shared)}" if self.shared else "; its classes start new"
+            lines.append(f"{len(self.partly)} in part, for other classes: {shown(self.partly)}{known}")
         counters = [name for name in self.unused if name.endswith(_COUNTER)]
         left = [name for name in self.unused if name not in counters]
         lines += [f"{len(left)} of the file not used: {shown(left)}"] if left else []
@@ -165,6 +235,8 @@ def load_mapped(
     new: Iterable[str] = (),
     unused: Iterable[str] = (),
     resized: Iterable[str] = (),
+    rows: Mapping[str, ClassRows] = MappingProxyType({}),
+    classes: Classes = Classes(),
 ) -> LoadReport:
     """Puts arrays under foreign names into a model.
 
@@ -177,13 +249,15 @@ def load_mapped(
         unused: regular expressions of names of the file that may find no place.
         resized: regular expressions of names of the model that may be missing or of another shape in the file, as they
             depend on the number of classes; those stay as they are.
+        rows: by regular expressions of names, where the rows of classes lie in such tensors, which keep what fits.
+        classes: of the model and of the file.
 
     Raises:
         CheckpointError: something is missing, unexpected or of another shape; all of it is listed, and the model is
             unchanged.
     """
-    state, missing, different = _assembled(model, arrays, sources)
-    resized = tuple(resized)
+    state, other_size, missing, different = _assembled(model, arrays, sources)
+    resized = (*resized, *_new_tensors(model))
     fresh = [name for name in missing if name.startswith(tuple(new)) or _matches(name, resized)]
     other = [text for name, text in different.items() if not _matches(name, resized)]
     used = {theirs for source in sources.values() for theirs in source.names}
@@ -201,9 +275,24 @@ def load_mapped(
     if problems:
         raise CheckpointError(f"{file}: it does not fit this {type(model).__name__}; {'; '.join(problems)}")
     own = model.state_dict()
-    for name, array in state.items():
+    partly: dict[str, np.ndarray] = {}
+    for name, array in (state | other_size if classes.differ else other_size).items():
+        layout = next((found for pattern, found in rows.items() if checked(pattern).search(name)), None)
+        kept = layout.kept(own[name].numpy(), array, classes.ours, classes.theirs) if layout else None
+        if kept is not None:
+            partly[name] = kept
+    whole = {name: array for name, array in state.items() if name not in partly}
+    for name, array in (whole | partly).items():
         own[name].set(tensor(array, dtype=own[name].dtype))
-    return LoadReport(list(state), fresh, left, list(different.values()))
+    new_size = [text for name, text in different.items() if name not in partly]
+    return LoadReport(list(whole), fresh, left, new_size, list(partly), classes.shared if partly else [])
+
+
+def _new_tensors(model: Layer) -> Iterator[str]:
+    """Expressions for tensors that files of plain networks lack, as layers say by `new_tensors`."""
+    for path, part in model.named_layers():
+        for name in getattr(part, "new_tensors", ()):
+            yield f"^{re.escape(f'{path}.{name}' if path else name)}"
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
@@ -216,9 +305,10 @@ def _wanted(sources: Mapping[str, Source], name: str) -> str:
 
 def _assembled(
     model: Layer, arrays: Mapping[str, np.ndarray], sources: Mapping[str, Source]
-) -> tuple[dict[str, np.ndarray], list[str], dict[str, str]]:
-    """The model's tensors that the file has, the names of those it lacks, and what has another shape."""
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str], dict[str, str]]:
+    """The model's tensors that the file has, those of another shape, the names that it lacks, and both shapes."""
     state: dict[str, np.ndarray] = {}
+    other_size: dict[str, np.ndarray] = {}
     missing: list[str] = []
     different: dict[str, str] = {}
     for name, own in model.state_dict().items():
@@ -236,7 +326,8 @@ def _assembled(
         else:
             theirs = " + ".join(f"{n} {list(arrays[n].shape)}" for n in source.names)
             different[name] = f"{name} {list(own.shape)} from {theirs}"
-    return state, missing, different
+            other_size[name] = joined
+    return state, other_size, missing, different
 
 
 def rename(model: Layer, sources: Mapping[str, Source]) -> dict[str, np.ndarray]:

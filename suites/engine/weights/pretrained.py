@@ -2,14 +2,16 @@
 
 A network says what others call its tensors: `schemes` lists whose names it knows, `names_in(scheme)` gives them, and
 `class_tensors` which of its tensors depend on the number of classes. Without them it takes files under its own names.
+`class_rows()` says where the rows of classes lie in those: rows of no class, and of classes of the same name, are kept.
 A layer that adds something to what is published, as a deformable convolution does, begins with it: `new_tensors`.
+`current_name(name)` is what a file's older name is called today.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,9 @@ from suites.engine.weights.answers import check_answers, unchanged_if_refused
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.formats.states import rank
+from suites.engine.weights.hub.names import is_hub, with_file
 from suites.engine.weights.loading import load_weights
-from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
+from suites.engine.weights.matching import Classes, LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.origins import check_origin
 from suites.engine.weights.records import Record, find_record, is_address, record_names
 
@@ -76,15 +79,17 @@ def _wanting(model: Layer) -> Iterator[tuple[str, Layer, _Wanted]]:
     yield from ((path, part, wanted) for path, part, wanted in reversed(found) if wanted is not None)
 
 
-def load_wanted(model: Layer) -> list[str]:
+def load_wanted(model: Layer, classes: Sequence[str] = ()) -> list[str]:
     """Load what parts of `model` start from and do not hold yet; return a line on each.
+
+    `classes` are the names of the model's classes, where they are known.
 
     Raises CheckpointError where weights are missing, with the command that fetches them.
     """
     lines = []
     for path, part, wanted in _wanting(model):
         if wanted.report is None:
-            wanted.report = load_pretrained(part, wanted.source)
+            wanted.report = load_pretrained(part, wanted.source, classes=classes)
         lines.append(f"{path or type(model).__name__}: pretrained {wanted.source}: {wanted.report}")
     return lines
 
@@ -128,16 +133,19 @@ def wants_weights(model: Layer) -> bool:
     return "_pretrained" in model.__dict__
 
 
-def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = None) -> LoadReport:
+def load_pretrained(
+    layer: Layer, source: str | Path, *, scheme: str | None = None, classes: Sequence[str] = ()
+) -> LoadReport:
     """Put published weights into a network or a part of one, such as a backbone.
 
     Args:
         layer: whose parameters and buffers are replaced.
-        source: the name of a record (`paddock zoo list`), an address (`https://host/w.pth#sha256=DIGEST`), or a weight
-            file; see `read_weights`. Of a file with several
+        source: the name of a record (`paddock zoo list`), of the hub (`hf:OWNER/NAME@REVISION`), an address
+            (`https://host/w.pth#sha256=DIGEST`), or a weight file; see `read_weights`. Of a file with several
             networks the first counts in the order `states.STATE_KEYS`; `FILE#teacher` is the one under that key.
             `FILE@torchvision` says which network it is of, where names do not tell; see `origins`.
         scheme: whose names the file has; by default the record's, or found out.
+        classes: names of the layer's classes; those that the record names too keep their rows of the file.
 
     Returns:
         What was taken, what is new in the model and what of the file was left over.
@@ -150,14 +158,24 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
     path, record = resolve(source)
     arrays = read_weights(path, part)
     where = f"{path} ({record.name})" if record else str(path)
+    if (current := getattr(layer, "current_name", None)) is not None:
+        arrays = {current(name): array for name, array in arrays.items()}
     chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where, part)
     if record is None or not record.answers:
         check_origin(layer, chosen, path, where, told or (record.origin if record else None))
-    resized = (*getattr(layer, "class_tensors", ()), *_new_tensors(layer))
+    resized = tuple(getattr(layer, "class_tensors", ()))
+    theirs = record.names_of_classes() if record and classes else None
     with unchanged_if_refused(layer, record):
         try:
             report = load_mapped(
-                layer, arrays, names.sources, file=where, unused=(*names.unused, *_COUNTERS), resized=resized
+                layer,
+                arrays,
+                names.sources,
+                file=where,
+                unused=(*names.unused, *_COUNTERS),
+                resized=resized,
+                rows=layer.class_rows() if hasattr(layer, "class_rows") else {},
+                classes=Classes(tuple(classes), tuple(theirs or ())),
             )
         except CheckpointError as error:
             raise CheckpointError(f"{error} (names of {chosen})") from None
@@ -170,6 +188,9 @@ def divided(source: str | Path) -> tuple[str | Path, str | None, str | None]:
 
     A file whose own name has such an ending is one.
     """
+    if is_hub(str(source)):  # what is behind @ is a revision
+        name, _, word = str(source).partition("#")
+        return name, word or None, None
     source, told = _cut(source, "@")
     if is_address(str(source)):  # `#sha256=DIGEST` is a part of it
         return source, None, told
@@ -181,13 +202,6 @@ def _cut(source: str | Path, sign: str) -> tuple[str | Path, str | None]:
     path, found, word = str(source).rpartition(sign)
     named = found and path and word and "/" not in word
     return (path, word) if named and not Path(source).exists() else (source, None)
-
-
-def _new_tensors(layer: Layer) -> Iterator[str]:
-    """Expressions for tensors that files of plain networks lack, as layers in it say by `new_tensors`."""
-    for path, part in layer.named_layers():
-        for name in getattr(part, "new_tensors", ()):
-            yield f"^{re.escape(f'{path}.{name}' if path else name)}"
 
 
 def resolve(source: str | Path) -> tuple[Path, Record | None]:
@@ -218,6 +232,8 @@ def with_names(path: str) -> str:
         CheckpointError: the record's file is not fetched yet, or is another one.
     """
     name, slash, rest = path.partition("/")
+    if (of_hub := with_file(path)) is not None:
+        name, rest = of_hub
     record = find_record(name) if slash and not Path(name).exists() else None
     file = next((file for file in record.files if file.name == rest), None) if record else None
     if record is None or file is None:

@@ -20,6 +20,17 @@ from suites.engine.config.tree.nodes import from_plain
 from suites.engine.config.tree.yaml_text import read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import REGISTRY
+from suites.engine.weights.hub.names import (
+    MANIFEST,
+    Repository,
+    endpoint,
+    folder_of,
+    is_hub,
+    known_commit,
+    parse,
+    read_manifest,
+)
+from suites.engine.weights.pins import pinned_repository
 from suites.engine.weights.wheels import check_package, check_sha256
 
 FOLDER_VARIABLE = "PADDOCK_ZOO"
@@ -183,15 +194,19 @@ class Record:
         return file.sha256, file.bytes
 
     def folder(self) -> Path:
-        """Where its files lie: `NAME` in the zoo's folder, see `zoo_folder`; of an address `addresses/KEY`."""
+        """Where its files lie: `NAME` in the zoo's folder, see `zoo_folder`; of an address `addresses/KEY`; of the hub
+        `hf/OWNER--NAME/COMMIT`.
+        """
+        if is_hub(self.name):
+            return _hub_folder(parse(self.name))
         if is_address(self.name):
             key = hashlib.sha256(str(self.archive.url).encode()).hexdigest()[:12]
             return zoo_folder() / "addresses" / key
         return zoo_folder() / self.name
 
     def weights(self) -> Path:
-        """The file with the weights."""
-        return self.folder() / self.files[0].name
+        """The file with the weights; of the hub the folder, which may have them in shards."""
+        return self.folder() if is_hub(self.name) else self.folder() / self.files[0].name
 
     def names_of_classes(self) -> list[str] | None:
         """The names of the classes, of fetched files or our own lists; None where the record has none."""
@@ -320,8 +335,32 @@ def _of_address(name: str) -> Record:
     return Record(f"the file at {url}", "not stated", None, archive, [File(file)], "not stated", name=name)
 
 
+def _hub_folder(repository: Repository) -> Path:
+    pinned = pinned_repository(str(repository))
+    commit = known_commit(repository, zoo_folder(), pinned.commit if pinned else None)
+    return folder_of(repository, zoo_folder()) / (commit or "unknown")
+
+
+def _of_hub(name: str) -> Record:
+    """A record of a repository of the hub: its files as they were fetched, or one that is not there yet."""
+    repository = parse(name)
+    there = read_manifest(_hub_folder(repository))
+    archive = Archive("", None, url=f"{endpoint()}/{repository.id}")
+    if there is None:
+        return Record(
+            f"{repository.id} of the hub", "not known yet", None, archive, [File(MANIFEST)], "not known yet", name=name
+        )
+    files = [File(file, sha256, size) for file, (sha256, size) in there.files.items()]
+    what = f"{repository.id} of the hub at {there.commit[:12]}"
+    return Record(what, "as its config.json says", None, archive, files, there.licence, name=name)
+
+
 def find_record(name: str) -> Record | None:
-    """The record of that name, of that file if it ends in .yml, or of that address; None if there is none."""
+    """The record of that name, of that file if it ends in .yml, of that address, or of that repository of the hub; None
+    if there is none.
+    """
+    if is_hub(name):
+        return _of_hub(name)
     if is_address(name):
         return _of_address(name)
     if name.endswith(".yml"):

@@ -14,8 +14,10 @@ from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.capabilities import name_classes
 from suites.engine.run.folder import RunFolder
 from suites.engine.weights.fetching import check_file
+from suites.engine.weights.hub.names import is_hub
+from suites.engine.weights.hub.sharing import is_shared_run, shared_run
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
-from suites.engine.weights.records import Record, find_record
+from suites.engine.weights.records import Record, find_record, get_record
 from suites.engine.weights.wanted import is_here, offer_record
 
 
@@ -32,10 +34,13 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
     record = find_record(name)
     if record is None:
         return None
-    path = record.folder() / f"run_{_config_of(record).digest()[:8]}"  # nothing is fetched without a config
+    config = None if is_hub(name) else _config_of(record)  # nothing is fetched without one
     if not is_here(record) and not offer_record(record, fetch_all=fetch_all):
         for file in record.files:  # the error has the command that fetches them
             check_file(record.folder() / file.name, file, record)
+    if config is None:
+        return _of_hub(name)
+    path = record.folder() / f"run_{config.digest()[:8]}"
     made = path / "weights" / "best.safetensors"  # the last file that is written
     if not made.is_file():
         make_folder(record.folder())
@@ -44,6 +49,19 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
                 remove(path)
                 write_run(record, path)
     return path
+
+
+def _of_hub(name: str) -> Path:
+    """The run folder of a repository that holds a run of ours, see `sharing`."""
+    record = get_record(name)  # as it is now that its files are here
+    if not is_shared_run(record.folder()):
+        raise ConfigError(
+            f"{name}: is no run that was shared with `paddock zoo push`, so what it answers is not known; name it as "
+            "the weights of a config of yours"
+        )
+    for file in record.files:
+        check_file(record.folder() / file.name, file, record)
+    return shared_run(record.folder())
 
 
 def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list[str]:

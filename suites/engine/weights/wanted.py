@@ -10,6 +10,8 @@ from typing import Any
 from framework.errors import ConfigError
 from suites.engine.config import load_config
 from suites.engine.weights.fetching import fetch
+from suites.engine.weights.hub.names import is_hub
+from suites.engine.weights.hub.repository import described
 from suites.engine.weights.records import Record, find_record
 
 _KEYS = ("pretrained", "weights")  # of a config whose values may be names of records
@@ -39,12 +41,20 @@ def offer_weights(
 
 def offer_record(record: Record, *, fetch_all: bool = False, ask: Callable[[str], bool] | None = None) -> bool:
     """Fetch a record's files if the user says so; whether they were fetched. See `offer_weights`."""
-    what = f"{record.size} from {record.archive}, licence {record.licence}"
-    question = f"{record.name} is not here yet: {what}. Fetch it?"
-    if not fetch_all and not (ask or asked)(question):
+    if not fetch_all and not _agreed(record, ask):
         return False
     fetch(record, say=lambda line: print(line, file=sys.stderr))
     return True
+
+
+def _agreed(record: Record, ask: Callable[[str], bool] | None) -> bool:
+    """Whether the user says yes to a record; what the hub has is looked up only where somebody can answer."""
+    if ask is None and not _at_terminal():
+        return False
+    what = f"{record.size} from {record.archive}, licence {record.licence}"
+    if is_hub(record.name):
+        what = f"{described(record.name)} from {record.archive}"
+    return (ask or asked)(f"{record.name} is not here yet: {what}. Fetch it?")
 
 
 def is_here(record: Record) -> bool:
@@ -54,10 +64,14 @@ def is_here(record: Record) -> bool:
 
 def asked(question: str) -> bool:
     """Whether the user answers yes on the terminal; False where nobody sits at one."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not _at_terminal():
         return False
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _at_terminal() -> bool:
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stderr.isatty())
 
 
 def _missing(value: Any) -> list[Record]:

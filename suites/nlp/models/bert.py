@@ -16,7 +16,7 @@ from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.engine.weights import drawn
 from suites.nlp.models.bert_config import PRESETS, BertConfig, config_of_folder
-from suites.nlp.models.encoder import TextEncoder
+from suites.nlp.models.encoder import LayeredEncoder
 
 
 class BertEmbeddings(nn.Layer):
@@ -59,7 +59,7 @@ def _first_row(table: nn.Embedding) -> Tensor:
 
 
 @register("encoder")
-class Bert(TextEncoder):
+class Bert(LayeredEncoder):
     """A stack of Transformer encoder layers on learned embeddings (Devlin et al. 2018).
 
     ERNIE 1.0 to 3.0 (Sun et al. 2019, 2020, 2021), ERNIE-Tiny and RoBERTa (Liu et al. 2019) are the same network with
@@ -110,7 +110,7 @@ class Bert(TextEncoder):
         }  # fmt: skip
         base = _preset(preset) if folder is None else config_of_folder(Path(folder))
         self.config = c = replace(base, **{key: value for key, value in given.items() if value is not None})
-        self.hidden_size, self.vocab_size = c.hidden_size, c.vocab_size
+        self.hidden_size, self.vocab_size, self.layer_count = c.hidden_size, c.vocab_size, c.layers
         self.max_length, self.task_types = c.max_positions - c.first_position, c.task_types
         initializer = TruncatedNormal(c.init_std)
         self.embeddings = BertEmbeddings(c)

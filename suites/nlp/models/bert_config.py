@@ -13,7 +13,7 @@ from typing import Any
 
 from framework.errors import CheckpointError
 from framework.outside import read_json
-from suites.nlp.fields import check_encoder, check_kind, is_roberta
+from suites.nlp.fields import check_encoder, check_kind, expect_size, is_roberta
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,11 @@ def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> Be
     if is_roberta(fields):
         _expect_number("first_position", fields.get("pad_token_id", 1), f"{name}: pad_token_id")
         found["first_position"] = fields.get("pad_token_id", 1) + 1
-    return BertConfig(**found)
+    config = BertConfig(**found)
+    tables = config.vocab_size + config.max_positions + config.segment_types + config.task_types
+    layer = 4 * config.hidden_size + 2 * config.ffn_size
+    expect_size((tables + config.layers * layer) * config.hidden_size, config.layers, name)
+    return config
 
 
 def _expect_number(key: str, value: Any, name: str) -> None:

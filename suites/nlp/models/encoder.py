@@ -48,4 +48,29 @@ class TextEncoder(nn.Layer):
         raise NotImplementedError
 
 
+class LayeredEncoder(TextEncoder):
+    """An encoder of layers whose results may be looked at.
+
+    Attributes:
+        layer_count: how many there are.
+    """
+
+    layer_count: int
+
+    def states(
+        self,
+        ids: Tensor,
+        offsets: Tensor,
+        segment_ids: Tensor | None = None,
+        positions: Tensor | None = None,
+        task_ids: Tensor | None = None,
+    ) -> list[Tensor]:
+        """What each layer gives, [T, D] each: the embeddings first, `forward`'s sequence last; arguments as there."""
+        raise NotImplementedError
+
+    def pooled(self, sequence: Tensor, offsets: Tensor) -> Tensor:
+        """[B, D]: a vector of each sequence.  sequence: [T, D], as `forward` gives it; offsets: [B + 1]."""
+        raise NotImplementedError
+
+
 register_role("encoder", TextEncoder, doc="Token ids to a vector for each token and each sequence.")

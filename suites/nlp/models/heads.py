@@ -5,7 +5,7 @@ Letters: T tokens, B sequences, D hidden size, K classes, M masked tokens, V wor
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -13,16 +13,20 @@ from framework.nn.activation import activation
 from framework.nn.init import Constant, TruncatedNormal
 from framework.tensor import Tensor
 from suites.engine.registry import register
+from suites.engine.weights import Names, start_from
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert import Bert
-from suites.nlp.models.encoder import TextEncoder
+from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
 from suites.nlp.models.vectors import encoder_vectors
 
 
 class _OnEncoder(TextModel):
-    """An encoder, dropout and a linear layer to `outputs` numbers."""
+    """An encoder, dropout and a linear layer to `outputs` numbers; the encoder may start from published weights."""
 
-    def __init__(self, encoder: TextEncoder, outputs: int, dropout: float) -> None:
+    class_tensors = (r"^fc\.", r"^encoder\.pooler\.")
+    head_names: ClassVar[dict[str, str]] = {"fc": "classifier"}  # as PEFT's files have them
+
+    def __init__(self, encoder: TextEncoder, outputs: int, dropout: float, weights: str | None) -> None:
         super().__init__()
         if outputs < 1:
             raise AttributeValueError(f"{type(self).__name__}: num_classes is {outputs}; it must be 1 or more")
@@ -31,6 +35,32 @@ class _OnEncoder(TextModel):
         self.task_types = encoder.task_types
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(encoder.hidden_size, outputs, initializer=TruncatedNormal(0.02))
+        if weights is not None and not self.schemes:
+            raise AttributeValueError(
+                f"{type(self).__name__}: weights are for an encoder of {{type: Published}}; those of a "
+                f"{type(encoder).__name__} are named in runtime.weights"
+            )
+        start_from(self, weights)
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Whose names the encoder knows."""
+        return tuple(getattr(self.encoder, "schemes", ()))
+
+    def names_in(self, scheme: str) -> Names:
+        """The encoder's names; the head is new."""
+        found: Names = self.encoder.names_in(scheme).below("encoder.")  # type: ignore[attr-defined]
+        return found
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the encoder's names in files of the whole model."""
+        return str(getattr(self.encoder, "prefix", ""))
+
+    def current_name(self, name: str) -> str:
+        """What a file's older name is today."""
+        renamed = getattr(self.encoder, "current_name", None)
+        return name if renamed is None else str(renamed(name))
 
     def token_vectors(self, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any) -> Tensor:
         """What the encoder gives, or one of its layers; see `TextModel.token_vectors`."""
@@ -47,6 +77,7 @@ class SequenceClassifier(_OnEncoder):
         dropout: of the vector.
         pooling: "first" takes the encoder's pooled vector, made from the first token, as BERT does; "mean" the mean of
             all tokens' vectors, for encoders trained so, such as sentence-transformers' MiniLM.
+        weights: published weights that the encoder starts from, such as `hf:OWNER/NAME`; None for none.
     """
 
     def __init__(
@@ -55,8 +86,9 @@ class SequenceClassifier(_OnEncoder):
         num_classes: int,
         dropout: float = 0.1,
         pooling: Literal["first", "mean"] = "first",
+        weights: str | None = None,
     ) -> None:
-        super().__init__(encoder, num_classes, dropout)
+        super().__init__(encoder, num_classes, dropout, weights)
         self.num_classes = num_classes
         self._mean = pooling == "mean"
 
@@ -67,7 +99,7 @@ class SequenceClassifier(_OnEncoder):
 
     def with_states(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, list[Tensor]]:
         """The logits, and what each layer of a Bert gives (`Bert.states`)."""
-        if not isinstance(self.encoder, Bert):
+        if not isinstance(self.encoder, LayeredEncoder):
             return super().with_states(ids, offsets, **more)
         states = self.encoder.states(ids, offsets, **more)
         return self._classes(states[-1], self.encoder.pooled(states[-1], offsets), offsets), states
@@ -84,10 +116,13 @@ class TokenClassifier(_OnEncoder):
         encoder: token ids to vectors.
         num_classes: K.
         dropout: of the vectors.
+        weights: published weights that the encoder starts from, such as `hf:OWNER/NAME`; None for none.
     """
 
-    def __init__(self, encoder: TextEncoder, num_classes: int, dropout: float = 0.1) -> None:
-        super().__init__(encoder, num_classes, dropout)
+    def __init__(
+        self, encoder: TextEncoder, num_classes: int, dropout: float = 0.1, weights: str | None = None
+    ) -> None:
+        super().__init__(encoder, num_classes, dropout, weights)
         self.num_classes = num_classes
 
     def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
@@ -102,10 +137,11 @@ class SpanPredictor(_OnEncoder):
     Args:
         encoder: token ids to vectors.
         dropout: of the vectors; the published models have none here.
+        weights: published weights that the encoder starts from, such as `hf:OWNER/NAME`; None for none.
     """
 
-    def __init__(self, encoder: TextEncoder, dropout: float = 0.0) -> None:
-        super().__init__(encoder, 2, dropout)
+    def __init__(self, encoder: TextEncoder, dropout: float = 0.0, weights: str | None = None) -> None:
+        super().__init__(encoder, 2, dropout, weights)
 
     def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
         """ids [T], offsets [B + 1] and what else the encoder takes; start [T] and end [T]."""

@@ -8,8 +8,7 @@ from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
-from suites.nlp.models.bert import Bert
-from suites.nlp.models.encoder import TextEncoder
+from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
 
 
 @register("text_model")
@@ -37,11 +36,13 @@ class TextVectors(TextModel):
 def encoder_vectors(
     encoder: TextEncoder, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any
 ) -> Tensor:
-    """[T, D]: what an encoder gives for each token, or layer `layer` of a Bert, from 1 on."""
+    """[T, D]: what an encoder gives for each token, or layer `layer` of one with layers, from 1 on."""
     if layer is None:
         return encoder(ids, offsets, **more)[0]
-    if not isinstance(encoder, Bert):
+    if not isinstance(encoder, LayeredEncoder):
         raise NotSupportedError(f"{type(encoder).__name__}: gives no vectors of layers; a Bert does")
-    if not 1 <= layer <= encoder.config.layers:
-        raise AttributeValueError(f"Bert: there is no layer {layer}; takes 1 to {encoder.config.layers}")
+    if not 1 <= layer <= encoder.layer_count:
+        raise AttributeValueError(
+            f"{type(encoder).__name__}: there is no layer {layer}; takes 1 to {encoder.layer_count}"
+        )
     return encoder.states(ids, offsets, **more)[layer]

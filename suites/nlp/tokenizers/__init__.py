@@ -2,6 +2,7 @@
 
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, tokenizer_from
 from suites.nlp.tokenizers.byte_pairs import RobertaTokenizer
+from suites.nlp.tokenizers.json_files import JsonTokenizer, PublishedTokenizer
 from suites.nlp.tokenizers.sentence_piece import SentencePieceTokenizer
 from suites.nlp.tokenizers.wordpiece import BertTokenizer, ErnieTokenizer
 from suites.nlp.tokenizers.words import WordTokenizer
@@ -9,6 +10,8 @@ from suites.nlp.tokenizers.words import WordTokenizer
 __all__ = [
     "BertTokenizer",
     "ErnieTokenizer",
+    "JsonTokenizer",
+    "PublishedTokenizer",
     "RobertaTokenizer",
     "SentencePieceTokenizer",
     "Tokenizer",

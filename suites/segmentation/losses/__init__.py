@@ -4,6 +4,7 @@ from suites.segmentation.losses.base import SegmentationLoss
 from suites.segmentation.losses.counts import ClassCounts
 from suites.segmentation.losses.pixels import BinaryCrossEntropy, CrossEntropy, Focal, OhemCrossEntropy
 from suites.segmentation.losses.regions import Dice, LovaszHinge, LovaszSoftmax
+from suites.segmentation.losses.weights import WeightedLoss
 
 __all__ = [
     "BinaryCrossEntropy",
@@ -15,4 +16,5 @@ __all__ = [
     "LovaszSoftmax",
     "OhemCrossEntropy",
     "SegmentationLoss",
+    "WeightedLoss",
 ]

@@ -60,6 +60,11 @@ class WeightedLoss(SegmentationLoss):
         if self.class_weights in ("median_frequency", "inverse_log"):
             self._table = counted().weights(self.class_weights)
 
+    @property
+    def by_class(self) -> np.ndarray | None:
+        """How much each class counts, float32 [K]; None where all count alike, or only a batch says it."""
+        return self._table
+
     def _mean(self, loss: Tensor, labels: Tensor) -> Loss:
         """The mean of loss [N, H, W], which is 0 at ignored pixels, over the labelled ones by their weights."""
         if self.class_weights is None:

@@ -27,7 +27,7 @@ class DarkNet53(Backbone):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("darknet", "paddledetection")
+    schemes: ClassVar[tuple[str, ...]] = ("darknet", "openmmlab", "paddledetection")
 
     def __init__(
         self,
@@ -64,14 +64,28 @@ class DarkNet53(Backbone):
         return [[self.stem, *stages[:1]], *([stage] for stage in stages[1:])]
 
     def names_in(self, scheme: str) -> Names:
-        """Numbers of the convolutions in darknet53.cfg or yolov3.cfg, which begin alike, or PaddleDetection's names."""
+        """Numbers of the convolutions in darknet53.cfg or yolov3.cfg, which begin alike, or OpenMMLab's or
+        PaddleDetection's names."""
         if scheme == "paddledetection":
             return self._paddledetection()
+        if scheme == "openmmlab":
+            return self._openmmlab()
         units = ["stem"]
         for i, count in enumerate(self._blocks[: len(self.stages)]):
             units.append(f"stages.{i}.down")
             units += [f"stages.{i}.pairs.{j}.{k}" for j in range(count) for k in range(2)]
         return Names(darknet_units(units), (r"^(\d+)\.",))
+
+    def _openmmlab(self) -> Names:
+        units = {"stem": "conv1"}
+        for i, count in enumerate(self._blocks[: len(self.stages)]):
+            block = f"conv_res_block{i + 1}"
+            units[f"stages.{i}.down"] = f"{block}.conv"
+            units |= {f"stages.{i}.pairs.{j}.{k}": f"{block}.res{j}.conv{k + 1}" for j in range(count) for k in (0, 1)}
+        names: dict[str, Source] = {}
+        for ours, theirs in units.items():
+            names |= conv_norm(ours, f"{theirs}.conv", f"{theirs}.bn")
+        return Names(names, tuple(rf"^conv_res_block{i + 1}\." for i in range(len(self.stages), len(self._blocks))))
 
     def _paddledetection(self) -> Names:
         units = {"stem": "conv0"}

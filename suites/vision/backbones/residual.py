@@ -115,7 +115,7 @@ class ResidualBlock(Block):
         for i in range(len(self.body)):
             conv, norm = _conv_norm_of(scheme, theirs, i)
             found |= conv_norm(f"{ours}.body.{i}", conv, norm, paddle=scheme in PADDLE)
-            if scheme in ("detectron2", "paddledetection") and isinstance(self.body[i], DeformConvBNAct):
+            if scheme in ("detectron2", "openmmlab", "paddledetection") and isinstance(self.body[i], DeformConvBNAct):
                 found |= conv_names(f"{ours}.body.{i}.offset", f"{conv}_offset", bias=True)
         if self.squeeze is not None:
             found |= squeeze_names(f"{ours}.squeeze", f"{theirs}.se")
@@ -123,6 +123,7 @@ class ResidualBlock(Block):
             at, short = int(self._pooled), "short" if self.pool is None else "short.conv"
             conv, norm = {
                 "torchvision": (f"{theirs}.downsample.{at}", f"{theirs}.downsample.{at + 1}"),
+                "openmmlab": (f"{theirs}.downsample.{at}", f"{theirs}.downsample.{at + 1}"),
                 "detectron2": (f"{theirs}.shortcut", f"{theirs}.shortcut.norm"),
                 "paddleclas": (f"{theirs}.short.conv", f"{theirs}.short.bn"),
                 "paddledetection": (f"{theirs}.{short}.conv", f"{theirs}.{short}.norm"),
@@ -135,6 +136,7 @@ def _conv_norm_of(scheme: str, block: str, i: int) -> tuple[str, str]:
     """Convolution and norm of layer i of a block's body."""
     return {
         "torchvision": (f"{block}.conv{i + 1}", f"{block}.bn{i + 1}"),
+        "openmmlab": (f"{block}.conv{i + 1}", f"{block}.bn{i + 1}"),
         "detectron2": (f"{block}.conv{i + 1}", f"{block}.conv{i + 1}.norm"),
         "paddleclas": (f"{block}.conv{i}.conv", f"{block}.conv{i}.bn"),
         "paddledetection": (f"{block}.branch2{'abc'[i]}.conv", f"{block}.branch2{'abc'[i]}.norm"),

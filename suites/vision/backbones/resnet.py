@@ -62,7 +62,7 @@ class ResNet(Backbone):
     """
 
     # The first is timm's too.
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "paddleclas", "paddledetection")
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "openmmlab", "paddleclas", "paddledetection")
     paddle_stem: ClassVar[str] = "conv1"  # what PaddleDetection calls a stem of one convolution
 
     def __init__(
@@ -139,7 +139,7 @@ class ResNet(Backbone):
         return [[self.stem], *([stage] for stage in self.stages)]
 
     def names_in(self, scheme: str) -> Names:
-        """Torchvision's names, which timm shares, or those of Detectron2, PaddleClas or PaddleDetection."""
+        """Torchvision's names, which timm shares, or those of Detectron2, OpenMMLab, PaddleClas or PaddleDetection."""
         names: dict[str, Source] = {}
         for i, (conv, norm) in enumerate(_stem_names(scheme, len(self.stem), self.paddle_stem)):
             names |= conv_norm(f"stem.{i}", conv, norm, paddle=scheme in PADDLE)
@@ -154,7 +154,7 @@ class ResNet(Backbone):
         if scheme == "paddleclas":
             coarser = [f"blocks.{i}" for i in range(before, sum(self._counts))]
         else:
-            coarser = [f"layer{i + 1}" if scheme == "torchvision" else f"res{i + 2}" for i in left]
+            coarser = [f"layer{i + 1}" if scheme in ("torchvision", "openmmlab") else f"res{i + 2}" for i in left]
         return Names(names, (r"^(fc|linear)\.", *(rf"^{re.escape(name)}\." for name in coarser)))
 
     def origins_in(self, scheme: str) -> Origins:
@@ -252,6 +252,8 @@ def _stem_names(scheme: str, count: int, paddle: str) -> list[tuple[str, str]]:
         return [(place, f"{place}.norm") for place in places]
     if count == 1:
         return [("conv1", "bn1")]
+    if scheme == "openmmlab":
+        return [(f"stem.{3 * i}", f"stem.{3 * i + 1}") for i in range(count)]
     return [("conv1.0", "conv1.1"), ("conv1.3", "conv1.4"), ("conv1.6", "bn1")]  # a sequence with its activations
 
 
@@ -263,4 +265,4 @@ def _block_name(scheme: str, stage: int, before: int, count: int, i: int) -> str
         place = f"res{stage + 2}"
         numbered = stage == 2 and count > 10 and i > 0
         return f"{place}.{place}b{i}" if numbered else f"{place}.{place}{chr(ord('a') + i)}"
-    return f"layer{stage + 1}.{i}" if scheme == "torchvision" else f"res{stage + 2}.{i}"
+    return f"layer{stage + 1}.{i}" if scheme in ("torchvision", "openmmlab") else f"res{stage + 2}.{i}"

@@ -172,7 +172,7 @@ def test_empty_and_very_long_sequences_are_taken_as_declared(tmp_path):
 
 def test_sequences_that_go_together_must_be_equally_long(tmp_path):
     features = {"a": {"type": "Sequence"}, "b": {"type": "Sequence", "along": "a"}}
-    with pytest.raises(DataError, match=r"log\.csv:3: 'b' has 1 values but 'a', which it goes along, has 2"):
+    with pytest.raises(DataError, match=r"log\.csv:3: 'b' has 1 values, not as many as the sequence it goes along"):
         log_of(tmp_path, "a,b,click\n1|2,3|4,0\n1|2,3,1\n", features=features, group=None, time=None)
 
 
@@ -191,7 +191,7 @@ def test_times_that_run_backwards_are_told_refused_or_left_out(tmp_path, caplog)
 
 def test_a_weight_below_0_is_refused(tmp_path):
     changes = {"features": {"user": {"type": "Sparse"}}, "group": None, "time": None, "weight": "w"}
-    with pytest.raises(DataError, match=r"log\.csv:2: the weight 'w' is missing or below 0"):
+    with pytest.raises(DataError, match=r"log\.csv:2: the weight 'w' is '-1'; it must be a number of 0 or more"):
         log_of(tmp_path, "user,w,click\na,-1,0\nb,9,1\n", **changes)
 
 

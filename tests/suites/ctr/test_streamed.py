@@ -12,7 +12,7 @@ import yaml
 
 from framework.data.logs import LogReader
 from framework.errors import ConfigError, DataError
-from suites.ctr.datasets import ClickLog, LogPasses, LogStream
+from suites.ctr.datasets import ClickLog, Columns, LogPasses, LogStream
 from suites.ctr.schema import schema_of
 from suites.ctr.schema.compiled import compiled
 from suites.ctr.schema.signs import missing_sign, signs_of
@@ -107,7 +107,7 @@ def test_a_text_without_a_bucket_makes_a_bad_row(tmp_path, text):
     assert len(ClickLog(declared, str(tmp_path / "log.csv"), [], max_skipped=0.5)) == 1
     with (
         LogStream(declared, str(tmp_path), ["log.csv"]).loader(8) as loader,
-        pytest.raises(DataError, match=rf"log\.csv:3: a holds '{text}'"),
+        pytest.raises(DataError, match=rf"log\.csv:3: 'a' is '{text}'"),
     ):
         list(loader)
 
@@ -149,7 +149,6 @@ def test_a_schema_that_cannot_be_streamed_says_why(tmp_path):
     features = SCHEMA["features"]
     for changed, said in [
         ({"price": {"type": "Sparse", "column": "prise"}}, "the log has no column 'prise'; did you mean 'price'"),
-        ({"tags": {"type": "MultiValued", "separator": "||"}}, r"tags\.separator: is '\|\|'"),
         ({}, "price: has no center and scale yet"),
     ]:
         stream = LogStream(schema(features={**features, **changed}), str(tmp_path), ["log.csv"])
@@ -159,6 +158,23 @@ def test_a_schema_that_cannot_be_streamed_says_why(tmp_path):
         LogStream(schema(), str(tmp_path), ["*.tsv"])
     with pytest.raises(ConfigError, match="files is empty"):
         LogStream(schema(), str(tmp_path), [])
+
+
+@pytest.mark.parametrize("separator", ["|", "||", "、", " and "])
+def test_values_parted_by_any_text_are_the_same_streamed_and_in_memory(tmp_path, separator):
+    rows = [["b", "a", "c"], ["a"], [], ["c", "", "b"], ["|", "a|"]]
+    lines = [f"{i % 2},{separator.join(row)}" for i, row in enumerate(rows)]
+    (tmp_path / "log.csv").write_text("\n".join(["y,tags", *lines]) + "\n")
+    feature = {"type": "MultiValued", "separator": separator}
+    declared = schema_of({"features": {"tags": feature}, "labels": {"y": {}}})
+    memory = ClickLog(declared, str(tmp_path), ["log.csv"])
+    given = Columns(declared, {"tags": [separator.join(row) for row in rows], "y": [0, 1, 0, 1, 0]})
+    lists = Columns(declared, {"tags": rows[:4], "y": [0, 1, 0, 1]})
+    assert memory.batch(np.arange(5))["tags.offsets"].tolist() == [0, 3, 4, 4, 7, 9 if separator != "|" else 11]
+    streamed = list(LogStream(declared, str(tmp_path), ["log.csv"]).loader(2))
+    assert_same(streamed, batches_of(memory, 2))
+    assert_same(batches_of(given, 2), batches_of(memory, 2))
+    assert lists.clicks.ragged["tags"][0].tolist() == memory.clicks.ragged["tags"][0].tolist()[:7]
 
 
 @pytest.fixture

@@ -191,3 +191,9 @@ def test_byte_pairs_of_another_type_are_refused_by_their_file(folder, changes):
     fields = {"pre_tokenizer": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {}, "merges": [], **changes}}
     with pytest.raises((CheckpointError, DataError), match=r"tokenizer"):
         tokenizer_of(folder(None, fields, vocab=False))
+
+
+@pytest.mark.parametrize("field", ["vocab_size", "max_position_embeddings", "num_hidden_layers"])
+def test_a_network_that_no_file_could_fill_is_refused_before_it_is_made(field):
+    with pytest.raises(CheckpointError, match=r"has too many bytes|at most 4096 are made"):
+        config_from_json({**SIZES, "model_type": "bert", "hidden_size": 64, field: 2**31 - 1})

@@ -5,11 +5,12 @@ Letters: N batch, H W image size.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import ClassVar
 
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
-from suites.detection.models import detectron2_names, paddledetection_names
+from suites.detection.models import detectron2_names, openmmlab_names, paddledetection_names
 from suites.detection.models.base import Detections, Detector, Neck, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import full_sizes
@@ -83,14 +84,17 @@ class FasterRCNN(Detector):
             return ()
         both = detectron2_names.SCHEME, paddledetection_names.SCHEME
         if isinstance(self.head, BoxHead):
-            return known(self.backbone, *SCHEMES, *both)
-        return known(self.backbone, *both) if isinstance(self.head, CascadeHead) else ()
+            return known(self.backbone, *SCHEMES, *both, openmmlab_names.SCHEME)
+        one = (openmmlab_names.SCHEME,) if self.mask_head is None else ()  # its cascade has a mask head a stage
+        return known(self.backbone, *both, *one) if isinstance(self.head, CascadeHead) else ()
 
     def names_in(self, scheme: str) -> Names:
         """The names of a scheme. Anchors and RoIAlign are Detectron2's; they are torchvision's with
         `rounded_anchors: true` of the RPN and `aligned: false` of the pools."""
         if scheme == detectron2_names.SCHEME:
-            return self._detectron2()
+            return self._numbered(detectron2_names, (r"^roi_heads\.mask_head\.",))
+        if scheme == openmmlab_names.SCHEME:
+            return self._numbered(openmmlab_names, (r"^roi_head\.mask_head\.",))
         if scheme == paddledetection_names.SCHEME:
             return self._paddledetection()
         assert isinstance(self.head, BoxHead) and isinstance(self.neck, FPN)
@@ -101,18 +105,19 @@ class FasterRCNN(Detector):
             return names | Names(names_of.mask_head(scheme, len(convs), self.mask_head.width))
         return Names(names.sources, (*names.unused, r"^roi_heads\.mask_"))
 
-    def _detectron2(self) -> Names:
+    def _numbered(self, theirs: ModuleType, masks: tuple[str, ...]) -> Names:
+        """Names of Detectron2 or MMDetection; `masks` are those of a mask head, which this model may lack."""
         assert isinstance(self.head, (BoxHead, CascadeHead))
-        names = detectron2_names.backbone_names(self.backbone, self.neck) | detectron2_names.rpn()
+        names: Names = theirs.backbone_names(self.backbone, self.neck) | theirs.rpn()
         shape = self.neck.channels[0], self.head.pool.size, self.head.num_classes
         if isinstance(self.head, BoxHead):
-            names |= detectron2_names.box_predictor("head.predictor", "", *shape)
+            names |= theirs.box_predictor("head.predictor", "", *shape)
         else:
             for i in range(len(self.head.predictors)):
-                names |= detectron2_names.box_predictor(f"head.predictors.{i}", f".{i}", *shape)
+                names |= theirs.box_predictor(f"head.predictors.{i}", f".{i}", *shape)
         if self.mask_head is not None:
-            return names | detectron2_names.mask_head(len(self.mask_head.convs), self.mask_head.width)
-        return names | Names({}, (r"^roi_heads\.mask_head\.",))
+            return names | theirs.mask_head(len(self.mask_head.convs), self.mask_head.width)
+        return names | Names({}, masks)
 
     def _paddledetection(self) -> Names:
         assert isinstance(self.head, (BoxHead, CascadeHead))

@@ -57,6 +57,14 @@ class NamesClasses(Protocol):
 
 
 @runtime_checkable
+class KnowsClasses(Protocol):
+    """Classes with names."""
+
+    def names_of_classes(self) -> Sequence[str]:
+        """Return the names of the classes, in the order of their numbers."""
+
+
+@runtime_checkable
 class SeveralSets(Protocol):
     """More than one evaluation set."""
 
@@ -162,6 +170,11 @@ def name_classes(task: Task, names: Sequence[str]) -> None:
     if not isinstance(task, NamesClasses):
         raise NotSupportedError(f"{type(task).__name__}: cannot be given the names of its classes")
     task.name_classes(names)
+
+
+def class_names(task: Task) -> tuple[str, ...]:
+    """Return the names of a task's classes; none where it knows no classes."""
+    return tuple(task.names_of_classes()) if isinstance(task, KnowsClasses) else ()
 
 
 def run_plots(task: type[Task] | Task, run: Path) -> Sequence[Plot]:

@@ -17,11 +17,12 @@ class Interval:
 
     Args:
         every: how many units lie between two times; 0 for never.
-        unit: "steps" and "epochs" are those of the run. "minutes" are those since this process last said yes, so they
-            do not fall on the same steps again in a run that is resumed or repeated.
+        unit: "steps" and "epochs" are those of the run, "percent" are those of its updates. "minutes" are those since
+            this process last said yes, so they do not fall on the same steps again in a run that is resumed or
+            repeated.
     """
 
-    def __init__(self, every: int, unit: Literal["steps", "epochs", "minutes"]) -> None:
+    def __init__(self, every: int, unit: Literal["steps", "epochs", "minutes", "percent"]) -> None:
         self._every, self._unit = every, unit
         self._since = time.monotonic()
 
@@ -33,6 +34,9 @@ class Interval:
             return loop.step % self._every == 0
         if self._unit == "epochs":
             return loop.epoch_ended and (loop.step // loop.steps_per_epoch) % self._every == 0
+        if self._unit == "percent":
+            parts = [100 * step // (self._every * loop.total_steps) for step in (loop.step - 1, loop.step)]
+            return parts[0] < parts[1]
         now = time.monotonic()
         if now - self._since < self._every * 60:
             return False

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from framework.data.logs import LogReader, LogSchema
-from framework.data.logs.faults import _SAID
+from framework.data.logs.reasons import _SAID
 from framework.data.logs.schema import _FIELDS, _TOP
 
 TEXT = (Path(__file__).resolve().parents[4] / "docs" / "howto" / "ctr_data.md").read_text()

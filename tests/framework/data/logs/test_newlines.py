@@ -104,7 +104,7 @@ def test_a_header_of_several_lines(tmp_path, name, header):
     path = packed(tmp_path / name, (header + TEXT + "7,a,b\n").encode())
     found, faults = read(path, SCHEMA | {"header": True, "columns": ["y", "a\nb", "b"]}, block_bytes=8)
     assert_same(found, batch_of(csv_rows(TEXT, SCHEMA), SCHEMA))
-    assert faults.messages[0].startswith(f"{path}:{2 + TEXT.count(chr(10)) + 1}: label y holds '7'")
+    assert faults.messages[0].startswith(f"{path}:{2 + TEXT.count(chr(10)) + 1}: the label 'y' is '7'")
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])

@@ -89,7 +89,8 @@ def test_bad_parquet_logs(tmp_path):
     with LogReader(path, schema, 3, faults=FaultPolicy(skipped=1)) as log:
         assert len(joined(list(log))["labels"]) == 2
         assert (
-            log.skipped.kinds == {"label": 2} and "row group 0, row 1: label label holds '2'" in log.skipped.messages[0]
+            log.skipped.kinds == {"label": 2}
+            and "row group 0, row 1: the label 'label' is '2'" in log.skipped.messages[0]
         )
     path.write_bytes(b"PAR1 and no more")
     with pytest.raises(DataError, match="no whole Parquet file"):

@@ -7,7 +7,7 @@ import pytest
 from framework.errors import CheckpointError, WorkerError
 from suites.ctr.cluster.places import Places, Running
 from suites.ctr.cluster.watch import Watch
-from suites.ctr.cluster.work import Part, Work
+from suites.ctr.cluster.work import LogPass, Work
 
 
 class Clock:
@@ -100,11 +100,11 @@ def test_a_batch_counts_the_same_whoever_is_away(tmp_path):
 
 def test_trainers_without_a_share_of_the_part_do_not_count(tmp_path):
     found = Work(tmp_path / "work.json", 3, None, None, Clock(), parts=True, trainers=3)
-    found.open(Part("d/1", "f1", ("d/1",)), units=2)
+    found.open(LogPass("d/1", "f1", ("d/1",)), units=2)
     assert found.together == 2
     again = Work(tmp_path / "work.json", 3, None, None, Clock(), parts=True, trainers=3)
     assert again.together == 2
-    again.open(Part("d/2", "f2", ("d/1", "d/2")), units=0)
+    again.open(LogPass("d/2", "f2", ("d/1", "d/2")), units=0)
     assert again.together == 1
 
 
@@ -115,7 +115,7 @@ def parts(path):
 def test_of_a_log_that_keeps_coming_nothing_is_dealt_out_until_the_next_part_is_there(tmp_path):
     found = parts(tmp_path)
     assert found.waiting and found.lease("a") is None and not found.pass_done
-    found.open(Part("d/1", "f1", ("d/1",)), units=2)
+    found.open(LogPass("d/1", "f1", ("d/1",)), units=2)
     leases = [found.lease(who) for who in "abc"]
     assert [(each.part, each.files, each.share) for each in leases[:2]] == [("d/1", "f1", 0), ("d/1", "f1", 1)]
     assert leases[2] is None  # a share without a block has nothing in it
@@ -128,7 +128,7 @@ def test_of_a_log_that_keeps_coming_nothing_is_dealt_out_until_the_next_part_is_
     last = parts(tmp_path)  # between two parts
     assert last.waiting and not last.pass_done and last.part.name == "d/1" and last.epoch == 1
     assert last.lease("a") is None
-    last.open(Part("d/2", "f2", ("d/1", "d/2")), units=0)
+    last.open(LogPass("d/2", "f2", ("d/1", "d/2")), units=0)
     assert last.pass_done  # without files
     last.end()
     assert last.over

@@ -51,6 +51,12 @@ def voc(root, count=10):
         put(root / f"Annotations/{at}.xml", xml(f"{at}.jpg", ("cat", "dog")[at % 2]))
 
 
+def voc_of_labelimg(root):
+    voc(root)
+    for path in root.glob("Annotations/*.xml"):
+        path.write_text(path.read_text().replace("<annotation>", '<annotation verified="yes">'))
+
+
 def voc_with_lists(root):
     voc(root)
     put(root / "ImageSets/Main/train.txt", "".join(f"{at}\n" for at in range(8)))
@@ -117,9 +123,9 @@ def labelme(root):
 
 
 SETS = {
-    voc: (8, 2), voc_with_lists: (8, 2), voc_beside: (8, 2), voc_of_roboflow: (2, 1), coco_official: (2, 1),
-    coco_of_roboflow: (2, 1), coco_of_cvat: (8, 2), yolo: (5, 5), yolo_of_roboflow: (5, 5), yolo_without_parts: (8, 2),
-    labelme: (8, 2),
+    voc: (8, 2), voc_of_labelimg: (8, 2), voc_with_lists: (8, 2), voc_beside: (8, 2), voc_of_roboflow: (2, 1),
+    coco_official: (2, 1), coco_of_roboflow: (2, 1), coco_of_cvat: (8, 2), yolo: (5, 5), yolo_of_roboflow: (5, 5),
+    yolo_without_parts: (8, 2), labelme: (8, 2),
 }  # fmt: skip
 
 

@@ -221,7 +221,7 @@ def test_a_file_of_another_number_of_classes_gives_all_but_the_classes(tmp_path)
 
 
 def test_a_model_offers_only_the_names_that_it_can_have():
-    assert yolo(DarkNet53(4)).schemes == ("darknet", "paddledetection")
+    assert yolo(DarkNet53(4)).schemes == ("darknet", "openmmlab", "paddledetection")
     assert yolo(MobileNetV1(0.25)).schemes == ("paddledetection",)
     two = Factory.of(YOLOv3Head, num_classes=K, anchors=((9, 9), (20, 20)))
     assert YOLOv3(TinyDarkNet(), two, Factory.of(TinyYOLOv3Neck)).schemes == ("darknet",)

@@ -77,15 +77,19 @@ def test_wrong_arguments_are_refused():
         YOLOv3Head((8, 8), (16, 32), 1, anchors=((1, 1), (2, 2)), tip_channels=(1,))
 
 
-def test_with_other_classes_only_the_outputs_start_new(tmp_path):
+def test_with_other_classes_the_outputs_keep_boxes_objects_and_classes_of_the_same_name(tmp_path):
     model, other = tiny(), tiny(3)
+    fresh = other.head.outs[0].weight.numpy().reshape(3, 8, -1).copy()
     arrays = rename(model, model.names_in("darknet").sources)
     safetensors.numpy.save_file(arrays, tmp_path / "w.safetensors")
     report = load_pretrained(other, tmp_path / "w.safetensors")
-    assert sorted(text.split()[0] for text in report.resized) == [
+    assert sorted(report.partly) == [
         "head.outs.0.bias", "head.outs.0.weight", "head.outs.1.bias", "head.outs.1.weight",
     ]  # fmt: skip
-    assert len(report.loaded) == len(model.state_dict()) - 4
+    assert len(report.loaded) == len(model.state_dict()) - 4 and report.resized == []
+    ours, theirs = (m.head.outs[0].weight.numpy().reshape(3, count, -1) for m, count in ((other, 8), (model, 85)))
+    np.testing.assert_array_equal(ours[:, :5], theirs[:, :5])
+    np.testing.assert_array_equal(ours[:, 5:], fresh[:, 5:])
 
 
 # -- with darknet's weights

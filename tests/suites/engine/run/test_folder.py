@@ -104,6 +104,7 @@ def test_differences_name_the_deepest_key():
         (lambda: Runtime(steps=1, threads=0), "threads is 0; it must be 1 or more"),
         (lambda: Runtime(steps=1, clip_norm=0.0), "clip_norm is 0.0; it must be above 0"),
         (lambda: Runtime(steps=1, log_every=0), "log_every is 0"),
+        (lambda: Runtime(epochs=1, least_steps=-1), "runtime: least_steps is -1"),
         (lambda: CheckpointSettings(every=0), "runtime.checkpoint: every is 0"),
         (lambda: EvaluationSettings(pictures=-1), "runtime.evaluation: pictures is -1"),
         (lambda: EarlyStopSettings(patience=0), "runtime.early_stop: patience is 0"),
@@ -118,3 +119,5 @@ def test_settings_out_of_range_are_refused(make, message):
 def test_the_length_of_a_run():
     assert Runtime(epochs=3).total_steps(25) == 75
     assert Runtime(steps=40).total_steps(25) == 40
+    assert Runtime(epochs=3, least_steps=100).total_steps(25) == 100
+    assert Runtime(epochs=3, least_steps=100).total_steps(50) == 150

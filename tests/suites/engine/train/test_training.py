@@ -252,6 +252,19 @@ def test_evaluations_go_by_steps_and_checkpoints_by_epochs(config, tmp_path):
     assert Checkpoints(tmp_path / "toy/weights").steps() == [5, 6, 10, 12, 15, 18, 20]
 
 
+def test_evaluations_by_shares_of_the_run_and_a_length_in_updates(config, tmp_path, capsys):
+    evaluated = []
+
+    class Keep(Hook):
+        def after_evaluation(self, loop, metrics):
+            evaluated.append(loop.step)
+
+    every = "runtime.evaluation={every: 30, unit: percent, pictures: 0}"
+    train(config, [every, "runtime.least_steps=33"], runs=tmp_path, hooks=[Keep()])
+    assert evaluated == [10, 20, 30, 33]  # the first steps at or after 9.9, 19.8 and 29.7
+    assert "33 steps (7 epochs and not 4, for runtime.least_steps)" in capsys.readouterr().out
+
+
 def test_minutes_between_two_checkpoints_are_those_of_the_clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])

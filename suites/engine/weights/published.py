@@ -1,0 +1,115 @@
+"""`{type: Published, weights: NAME}` in a config: the component of ours that a checkpoint's config.json describes.
+
+A suite registers what it knows in the role `published`, by the `model_type` of a config.json, or timm's `architecture`:
+a function of its fields, the file's name for messages, the key in the config (`encoder`, `backbone`, `model`) and the
+name of the weights. It returns the component as a config has it, `{"type": ..., ...}`, and raises CheckpointError for
+what it does not compute. The description takes the place of `Published` when a config is read, and a run keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from framework.errors import CheckpointError
+from framework.outside import read_json
+from suites.engine.names import did_you_mean, listing
+from suites.engine.registry import Registry
+from suites.engine.weights.pretrained import divided, resolve
+
+TYPE = "Published"
+ROLE = "published"
+_KEYS = ("type", "weights")
+
+
+def checkpoint_folder(name: str | Path) -> Path:
+    """The folder of the checkpoint that a name of weights means, or of the path of a file or folder.
+
+    Raises CheckpointError where it is not here.
+    """
+    path, _ = resolve(divided(name)[0])
+    return path if path.is_dir() else path.parent
+
+
+def read_description(name: str | Path) -> tuple[dict[str, Any], str]:
+    """The fields of the config.json of a checkpoint, and that file's name.
+
+    Raises CheckpointError where there is none, or it is damaged.
+    """
+    path = checkpoint_folder(name) / "config.json"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{name}: has no config.json, so what network it is of is not known; write the network out"
+        )
+    try:
+        fields = read_json(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: it cannot be read as JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise CheckpointError(f"{path}: it holds a {type(fields).__name__}; a config is a JSON object")
+    return fields, str(path)
+
+
+def described(name: str, slot: str, registry: Registry) -> dict[str, Any]:
+    """The component for a key of a config that a checkpoint's config.json describes, as plain data.
+
+    Args:
+        name: of the weights.
+        slot: the key, such as `encoder`.
+        registry: what the suite sees.
+
+    Raises:
+        CheckpointError: the checkpoint is not here, or describes what the suite does not know.
+    """
+    fields, where = read_description(name)
+    kind = fields.get("model_type", fields.get("architecture"))
+    known = registry.names(ROLE)
+    if not isinstance(kind, str) or kind not in known:
+        hint = did_you_mean(str(kind), known) or ";"
+        raise CheckpointError(f"{where}: model_type is {str(kind)[:60]!r}{hint} this suite knows {listing(known)}")
+    found: dict[str, Any] = registry.get(ROLE, kind)(fields, where, slot, name)
+    return found
+
+
+def holds_published(config: Mapping[str, Any]) -> bool:
+    """Whether a config has a `{type: Published, weights: NAME}`."""
+    return any(True for _ in _places(config))
+
+
+def overrides_of(config: Mapping[str, Any], registry: Registry) -> Iterator[str]:
+    """`path=value` texts that put descriptions in the place of each `{type: Published, weights: NAME}`.
+
+    Keys beside `weights` are arguments of the component and go before what is described. Weights that are not here yet
+    are left for the component to ask for.
+    """
+    for path, written in _places(config):
+        if not _is_here(str(written["weights"])):
+            continue
+        slot = path.rpartition(".")[2]
+        found = {
+            **described(str(written["weights"]), slot, registry),
+            **{k: v for k, v in written.items() if k not in _KEYS},
+        }
+        if "weights" not in found:
+            found["weights"] = "$delete"
+        yield f"{path}={json.dumps(found)}"
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return checkpoint_folder(name).is_dir()
+    except CheckpointError:
+        return False
+
+
+def _places(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, inner in value.items():
+        if not isinstance(inner, dict):
+            continue
+        here = f"{path}.{key}" if path else key
+        if inner.get("type") == TYPE and isinstance(inner.get("weights"), str):
+            yield here, inner
+        else:
+            yield from _places(inner, here)

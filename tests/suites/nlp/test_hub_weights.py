@@ -1,0 +1,113 @@
+"""`paddock train nlp/classify -o model.weights=hf:OWNER/NAME` from a local hub: what is printed, learnt and kept."""
+
+import json
+
+import numpy as np
+import pytest
+
+from framework import nn
+from framework.io import read_arrays, save_tensors
+from framework.tensor import from_numpy
+from suites.engine import cli
+from suites.engine.weights import rename
+from suites.nlp.models.published import PublishedEncoder
+from tests.suites.engine.weights.hub.played_hub import played_hub, use
+from tests.suites.nlp.models.test_published import fields_of
+from tests.suites.nlp.test_json_tokenizers import made
+
+KINDS = {"bert": "word pieces", "roberta": "byte pairs", "xlm-roberta": "unigram"}
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    with played_hub() as hub:
+        use(hub, monkeypatch, tmp_path)
+        yield hub
+
+
+def checkpoint(folder, kind, tokenizer):
+    """A folder as the hub has them: old names of norms, a prefix, another task's head, and a counter."""
+    folder.mkdir()
+    fields = {**fields_of(kind), "vocab_size": 300, "architectures": ["X"], "transformers_version": "4.1"}
+    encoder = PublishedEncoder(fields)
+    nn.init.initialize(encoder, seed=3)
+    arrays = {f"{kind.split('-')[-1]}.{name}": a for name, a in rename(encoder, encoder.names_in("hf").sources).items()}
+    if kind == "bert":
+        arrays = {
+            n.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): a for n, a in arrays.items()
+        }
+    arrays |= {"classifier.weight": np.ones((2, 16), np.float32), "cls.predictions.bias": np.ones(300, np.float32)}
+    save_tensors(folder / "model.safetensors", {n: from_numpy(np.ascontiguousarray(a)) for n, a in arrays.items()})
+    (folder / "config.json").write_text(json.dumps(fields))
+    (folder / "tokenizer.json").write_text(made(tokenizer).to_str())
+
+
+def reviews(folder):
+    rows = [f"{'he he he' if k % 2 else 'a b b a'} {'a' * (k % 5)},{'good' if k % 2 else 'bad'}" for k in range(40)]
+    (folder / "reviews.csv").write_text("\n".join(["text,label", *dict.fromkeys(rows)]) + "\n")
+
+
+def paddock(*words):
+    return cli.main([*words])
+
+
+@pytest.mark.parametrize(("kind", "tokenizer"), KINDS.items())
+def test_a_classifier_is_trained_from_the_hub_and_needs_it_no_more(hub, tmp_path, capsys, caplog, kind, tokenizer):
+    checkpoint(tmp_path / "files", kind, tokenizer)
+    hub.add_folder("owner/model", tmp_path / "files")
+    reviews(tmp_path)
+    words = [
+        "nlp/classify",
+        "-o",
+        "data.root=reviews.csv",
+        "-o",
+        "model.weights=hf:owner/model",
+        "-o",
+        "runtime.epochs=1",
+    ]
+    words += ["-o", "data.max_length=16", "-o", "runtime.workers=0"]
+    assert paddock("train", *words, "--name", "first") == 2
+    assert "fetch it with `paddock zoo fetch hf:owner/model`, or add --fetch" in "".join(capsys.readouterr())
+    assert not hub.asked, "nothing is asked unasked"
+
+    assert paddock("train", *words, "--name", "first", "--fetch") == 0
+    said = "".join(capsys.readouterr()) + caplog.text
+    assert "licence apache-2.0" in said and "2 new: fc.weight, fc.bias" in said
+    run = tmp_path / "runs" / "first"
+    kept = (run / "config.yml").read_text()
+    assert "PublishedEncoder" in kept and f"model_type: {kind}" in kept
+
+    hub.states.clear()
+    for path in sorted((tmp_path / "zoo").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    assert paddock("infer", str(run), "--text", "he he he") == 0
+    assert "he he he ->" in capsys.readouterr().out
+    assert paddock("eval", str(run)) == 0
+
+
+def test_adapters_are_trained_merged_at_export_and_written_alone(tmp_path, capsys, caplog, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checkpoint(tmp_path / "files", "roberta", "byte pairs")
+    reviews(tmp_path)
+    words = ["nlp/classify", "-o", "data.root=reviews.csv", "-o", "model.weights=files", "-o", "runtime.epochs=1"]
+    words += ["-o", "data.max_length=16", "-o", "runtime.workers=0"]
+    lora = "rank: 2, targets: [attention], train: ['^fc']"
+    assert paddock("train", *words, "-o", f"lora={{{lora}}}", "--name", "first") == 0
+    assert paddock("infer", "runs/first", "--text", "he he he") == 0
+    first = capsys.readouterr().out.splitlines()[-1]
+    assert paddock("export", "runs/first", "--output", "exported") == 0
+    assert not [n for n in read_arrays(tmp_path / "exported" / "weights.safetensors") if "lora" in n]
+    assert paddock("infer", "exported", "--text", "he he he") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == first
+
+    assert paddock("export", "runs/first", "--format", "peft", "--output", "adapter") == 0
+    names = set(read_arrays(tmp_path / "adapter" / "adapter_model.safetensors"))
+    layer = "base_model.model.roberta.encoder.layer.0.attention"
+    assert {f"{layer}.self.query.lora_A.weight", f"{layer}.output.dense.lora_B.weight"} <= names
+    assert {"base_model.model.classifier.weight", "base_model.model.classifier.bias"} <= names
+    more = ["-o", f"lora={{{lora}, weights: adapter}}", "-o", "schedule.base_lr=1e-12", "-o", "runtime.ema=null"]
+    assert paddock("train", *words, *more, "--name", "second") == 0
+    assert "adapters of 6 layers and 2 other tensors from adapter" in "".join(capsys.readouterr()) + caplog.text
+    one, two = (read_arrays(tmp_path / "runs" / n / "weights" / "last.safetensors") for n in ("first", "second"))
+    for name in one:
+        np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
