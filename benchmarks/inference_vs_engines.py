@@ -18,6 +18,9 @@ from competitors import compare_cases, options, ours, torch_modes
 CLAIMS = [
     Claim("yolov3_darknet53_infer_b1_416", 1.4, 1.8),
     Claim("resnet50_infer_b1_224", 1.05, 1.3),
+    Claim("vit_s16_infer_b1_224", 1.05, 1.3),
+    Claim("swin_t_infer_b1_224", 1.05, 1.3),
+    Claim("convnext_t_infer_b1_224", 1.05, 1.3),
     Claim("deeplabv3p_mobilenetv2_infer_b1_512", 1.05, 1.3),
     Claim("bert_base_infer_b8_mixed", 2.2, 3.0),
     Claim("deepfm_infer_b512", 1.05, 1.15),

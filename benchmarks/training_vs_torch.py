@@ -3,9 +3,9 @@
 
     python benchmarks/training_vs_torch.py [CASE ...] --peer-python PYTHON [--modes eager channels_last compile]
 
-Each round runs tools/bench.py and the peer (peers/torch_cases.py) in every mode: forward, loss, backward and
-the optimizer's update on the same shapes, in float32. Memory is the process's largest resident size.
-"""
+Each round runs tools/bench.py and the peer (peers/torch_cases.py; timm's networks where PyTorch has none) in every
+mode: forward, loss, backward and the optimizer's update on the same shapes, in float32. Memory is the process's largest
+resident size."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from competitors import compare_cases, ours, torch_modes
 
 CLAIMS = [
     Claim("resnet50_train_b8_224", 1.4, 1.8),
+    Claim("vit_s16_train_b8_224", 1.3, 1.6),
+    Claim("swin_t_train_b8_224", 1.3, 1.6),
+    Claim("convnext_t_train_b8_224", 1.3, 1.6),
     Claim("tsn_resnet50_train_b2_t4_224", 1.4, 1.8),
     Claim("yolov3_darknet53_train_b4_320", 1.8, 2.6),
     Claim("yolov3_mobilenetv1_train_b8_320", 1.4, 2.0),

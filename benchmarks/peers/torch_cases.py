@@ -133,6 +133,15 @@ def yolo_mobilenet() -> nn.Module:
     return networks.YOLOv3(networks.MobileNetV1())
 
 
+def of_timm(name: str) -> nn.Module:
+    """A network of timm with random weights, without stochastic depth."""
+    import timm
+
+    return timm.create_model(name, pretrained=False, drop_path_rate=0.0)
+
+
+_VIT, _SWIN = partial(of_timm, "vit_small_patch16_224"), partial(of_timm, "swin_tiny_patch4_window7_224")
+_CONVNEXT = partial(of_timm, "convnext_tiny")
 _LABELLED = {"draw": classes_of, "loss": F.cross_entropy}
 _DENSE = {"draw": shares_of, "loss": every_cell}
 _DEEPLAB = networks.DeepLabV3PlusMobileNetV2
@@ -141,6 +150,12 @@ _MINI = {"hidden": 256, "layers": 4, "heads": 4, "inner": 1024}
 CASES: dict[str, tuple[str, Callable[..., Work]]] = {
     "resnet50_train_b8_224": ("images/s", partial(images, networks.ResNet50, (8, 3, 224, 224), **_LABELLED)),
     "resnet50_infer_b1_224": ("images/s", partial(images, networks.ResNet50, (1, 3, 224, 224))),
+    "vit_s16_train_b8_224": ("images/s", partial(images, _VIT, (8, 3, 224, 224), **_LABELLED)),
+    "vit_s16_infer_b1_224": ("images/s", partial(images, _VIT, (1, 3, 224, 224))),
+    "swin_t_train_b8_224": ("images/s", partial(images, _SWIN, (8, 3, 224, 224), **_LABELLED)),
+    "swin_t_infer_b1_224": ("images/s", partial(images, _SWIN, (1, 3, 224, 224))),
+    "convnext_t_train_b8_224": ("images/s", partial(images, _CONVNEXT, (8, 3, 224, 224), **_LABELLED)),
+    "convnext_t_infer_b1_224": ("images/s", partial(images, _CONVNEXT, (1, 3, 224, 224))),
     "yolov3_darknet53_train_b4_320": ("images/s", partial(images, yolo_darknet, (4, 3, 320, 320), **_DENSE)),
     "yolov3_darknet53_infer_b1_416": ("images/s", partial(images, yolo_darknet, (1, 3, 416, 416))),
     "yolov3_mobilenetv1_train_b8_320": ("images/s", partial(images, yolo_mobilenet, (8, 3, 320, 320), **_DENSE)),

@@ -18,6 +18,30 @@ def resnet50() -> Layer:
     return ImageClassifier(ResNet(50, out_strides=(32,)), num_classes=1000)
 
 
+def vit_small() -> Layer:
+    """ViT-S/16 with ImageNet's 1,000 classes."""
+    from suites.classification.models.classifier import ImageClassifier
+    from suites.vision.backbones import ViT
+
+    return ImageClassifier(ViT("small"), num_classes=1000, top=True)
+
+
+def swin_tiny() -> Layer:
+    """Swin-T with ImageNet's 1,000 classes."""
+    from suites.classification.models.classifier import ImageClassifier
+    from suites.vision.backbones import Swin
+
+    return ImageClassifier(Swin("tiny", out_strides=(32,)), num_classes=1000, top=True)
+
+
+def convnext_tiny() -> Layer:
+    """ConvNeXt-T with ImageNet's 1,000 classes."""
+    from suites.classification.models.classifier import ImageClassifier
+    from suites.vision.backbones import ConvNeXt
+
+    return ImageClassifier(ConvNeXt("tiny", out_strides=(32,)), num_classes=1000, top=True)
+
+
 def deeplab_mobilenet() -> Layer:
     """DeepLabV3+ on MobileNetV2 at output stride 16 with Cityscapes' 19 classes."""
     from suites.segmentation.models.deeplab_v3plus import DeepLabV3Plus
@@ -63,6 +87,12 @@ def pspnet() -> Layer:
 CASES: Cases = {
     "resnet50_train_b8_224": lambda: labelled(resnet50, (8, 224, 224, 3)),
     "resnet50_infer_b1_224": lambda: inference(resnet50, (1, 224, 224, 3)),
+    "vit_s16_train_b8_224": lambda: labelled(vit_small, (8, 224, 224, 3)),
+    "vit_s16_infer_b1_224": lambda: inference(vit_small, (1, 224, 224, 3)),
+    "swin_t_train_b8_224": lambda: labelled(swin_tiny, (8, 224, 224, 3)),
+    "swin_t_infer_b1_224": lambda: inference(swin_tiny, (1, 224, 224, 3)),
+    "convnext_t_train_b8_224": lambda: labelled(convnext_tiny, (8, 224, 224, 3)),
+    "convnext_t_infer_b1_224": lambda: inference(convnext_tiny, (1, 224, 224, 3)),
     "deeplabv3p_mobilenetv2_train_b4_256": lambda: labelled(deeplab_mobilenet, (4, 256, 256, 3)),
     "unet_train_b4_256": lambda: labelled(unet, (4, 256, 256, 3)),
     "pspnet_resnet50_train_b2_257": lambda: labelled(pspnet, (2, 257, 257, 3)),

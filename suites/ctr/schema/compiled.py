@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -128,7 +128,7 @@ def _ragged(schema: Schema, place: Callable[[str], int], lists: Container[str]) 
     return found
 
 
-def _scaled(name: str, feature: kinds.Dense) -> Mapping[str, Any]:
+def _scaled(name: str, feature: kinds.Dense) -> dict[str, Any]:
     if feature.transform in ("none", "log"):
         return {"transform": feature.transform}
     if feature.center is None or feature.scale is None:

@@ -51,7 +51,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 def _adapter(run: Path, output: Path, weights: Path | None) -> int:
     from framework.confined import confine
     from suites.engine.predict.inference import open_run
-    from suites.engine.weights.peft_files import save_adapter
+    from suites.engine.weights.lora.peft import save_adapter
 
     confine(output)
     task = open_run(run, weights, merged=False)

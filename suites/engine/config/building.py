@@ -22,7 +22,7 @@ from suites.engine.config.tree.paths import format_path
 from suites.engine.data.damage import known_damage
 from suites.engine.data.sources import find_data
 from suites.engine.registry import REGISTRY, load_suites
-from suites.engine.weights.lora import add_lora
+from suites.engine.weights.lora.layers import add_lora
 from suites.engine.weights.published import holds_published, overrides_of
 
 if TYPE_CHECKING:

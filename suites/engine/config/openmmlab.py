@@ -181,9 +181,8 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     for key, value in above.items():
         if isinstance(value, dict):
             old = found.get(key)
-            replaces = value.get(_DELETE) or not isinstance(old, dict)
             plain = {name: each for name, each in value.items() if name != _DELETE}
-            found[key] = merged({} if replaces else old, plain)
+            found[key] = merged(old if isinstance(old, dict) and not value.get(_DELETE) else {}, plain)
         else:
             found[key] = value
     return found

@@ -42,7 +42,7 @@ from suites.engine.predict.items import Predict, predict_items
 from suites.engine.predict.quantizing import Quantization, quantize_for
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.train.profiling import StepProfile
-from suites.engine.weights.lora import merge_lora
+from suites.engine.weights.lora.layers import merge_lora
 from suites.engine.weights.records import record_names
 from suites.engine.weights.runs import named_run
 

@@ -1,7 +1,7 @@
 """A range test: the learning rate grows from step to step, and the loss says which rates learn and which are too large.
 
 Smith 2017, arXiv:1506.01186, section 3.3; the rate grows exponentially and the loss is smoothed, as fastai does it. The
-rate that is suggested is that at which the smoothed loss falls fastest, a quarter of that of the lowest loss at most.
+rate that is suggested is a tenth of that at which the smoothed loss is lowest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GONE = 4.0  # times the lowest loss at which the sweep ends
 _LEAST = 10  # steps before that
 _WIDTH, _HEIGHT = 64, 12  # of the chart, in characters
 _FALL = 0.01  # of the first loss that must be gained, or nothing was learnt
-_MARGIN = 0.25  # of the rate of the lowest loss
+_MARGIN = 0.1  # of the rate of the lowest loss
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,7 @@ class Sweep:
         lowest = int(smoothed.argmin())
         if smoothed[0] - smoothed[lowest] < _FALL * abs(smoothed[0]):
             return None
-        steepest = int(np.gradient(smoothed)[: lowest + 1].argmin())
-        return min(self.rates[steepest], _MARGIN * self.rates[lowest]) / self.scale
+        return _MARGIN * self.rates[lowest] / self.scale
 
     def chart(self) -> str:
         """The smoothed loss over the rate, in characters; `*` marks the suggestion's column."""

@@ -60,9 +60,9 @@ from suites.engine.train.loop import TrainingLoop, hooks_of
 from suites.engine.train.profiling import StepProfile
 from suites.engine.train.train_step import step_of
 from suites.engine.weights import load_wanted, load_what_fits, loaded_names, resolve, shown_otherwise
-from suites.engine.weights.lora import add_lora
+from suites.engine.weights.lora.layers import add_lora
+from suites.engine.weights.lora.peft import load_adapter
 from suites.engine.weights.matching import brief
-from suites.engine.weights.peft_files import load_adapter
 from suites.engine.weights.pretrained import divided
 from suites.engine.weights.published import checkpoint_folder
 

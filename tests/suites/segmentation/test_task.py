@@ -1,6 +1,7 @@
 """The segmentation task as the engine uses it: learns from files on disk, evaluates, draws and exports."""
 
 import json
+import re
 import shutil
 from itertools import islice
 from pathlib import Path
@@ -174,7 +175,9 @@ def test_class_weights_are_counted_over_the_training_set_before_training(config_
     ]
     settings += ["figures.boundary=0.02"]
     train(config_file, settings, runs=tmp_path, name="weighed")
-    assert "counting the pixels of each class in 24 label maps" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "counting the pixels of each class in 24 label maps" in said
+    assert re.search(r"CrossEntropy: pixels count \w+ [\d.]+, \w+ [\d.]+, \w+ [\d.]+\n", said)
     assert 0 <= json.loads((tmp_path / "weighed/metrics.json").read_text())["boundary_F1"] <= 1
     task = build_task(read_config(config_file, settings))
     task.begin(None, lambda line: None, 0)  # where nothing is trained, a few are enough

@@ -192,3 +192,13 @@ def test_no_run_is_written_of_weights_that_are_no_whole_model(monkeypatch, tmp_p
     with pytest.raises(ConfigError, match=r"mobilenetv2_imagenet: classification/finetune\w+ has to be trained first"):
         write_run(get_record(name), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_classes_of_the_records_names_keep_their_rows(monkeypatch):
+    name, whole, other = fetched("yolov3_tiny_coco", monkeypatch), tiny(), tiny(2)
+    load_pretrained(whole, name)
+    report = load_pretrained(other, name, classes=("raccoon", "dog"))
+    assert report.shared == ["dog"] and "of the classes dog" in str(report)
+    ours, theirs = (m.head.outs[1].bias.numpy().reshape(3, -1) for m in (other, whole))
+    np.testing.assert_array_equal(ours[:, 6], theirs[:, 5 + 16])  # dog is COCO's 17th
+    np.testing.assert_array_equal(ours[:, :5], theirs[:, :5])

@@ -8,8 +8,8 @@ import pytest
 from framework import ops, tensor
 from suites.engine.config.settings import LoraSettings
 from suites.engine.weights import load_pretrained
-from suites.engine.weights.lora import add_lora
-from suites.engine.weights.peft_files import save_adapter
+from suites.engine.weights.lora.layers import add_lora
+from suites.engine.weights.lora.peft import save_adapter
 from suites.nlp.models.heads import SequenceClassifier
 from suites.nlp.models.published import PublishedEncoder
 

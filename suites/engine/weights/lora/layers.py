@@ -1,7 +1,7 @@
 """LoRA (Hu et al. 2021, arXiv:2106.09685): a linear layer or convolution stays as it is, plus a product of low rank.
 
 `add_lora` puts adapters beside layers of any model, `merge_lora` adds their products to the weights and takes them
-away. PEFT's files are read and written by `peft_files`. Letters: r the rank, C channels in, K out.
+away. PEFT's files are read and written by `peft`. Letters: r the rank, C channels in, K out.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from framework.nn import Layer
 from framework.outside import read_json
 from framework.tensor import from_numpy, tensor
 from suites.engine.weights.formats.reading import read_weights
-from suites.engine.weights.lora import Adapter, adapters
+from suites.engine.weights.lora.layers import Adapter, adapters
 from suites.engine.weights.matching import Names, shown
 
 _CONFIG, _FILES = "adapter_config.json", ("adapter_model.safetensors", "adapter_model.bin")

@@ -9,8 +9,8 @@ from framework import nn, ops, program, tensor
 from framework.errors import AttributeValueError, CheckpointError
 from framework.io import save_tensors
 from suites.engine.config.settings import LoraSettings
-from suites.engine.weights.lora import adapters, add_lora, merge_lora
-from suites.engine.weights.peft_files import load_adapter, save_adapter
+from suites.engine.weights.lora.layers import adapters, add_lora, merge_lora
+from suites.engine.weights.lora.peft import load_adapter, save_adapter
 
 
 class Net(nn.Layer):
