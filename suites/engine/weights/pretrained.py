@@ -27,6 +27,7 @@ from suites.engine.weights.answers import check_answers, unchanged_if_refused
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.formats.states import rank
+from suites.engine.weights.hub.libraries import our_name
 from suites.engine.weights.hub.names import is_hub, with_file
 from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import Classes, LoadReport, Names, Source, load_mapped, shown
@@ -188,6 +189,7 @@ def divided(source: str | Path) -> tuple[str | Path, str | None, str | None]:
 
     A file whose own name has such an ending is one.
     """
+    source = our_name(source, record_names()) if isinstance(source, str) else source
     if is_hub(str(source)):  # what is behind @ is a revision
         name, _, word = str(source).partition("#")
         return name, word or None, None

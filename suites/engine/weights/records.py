@@ -20,6 +20,7 @@ from suites.engine.config.tree.nodes import from_plain
 from suites.engine.config.tree.yaml_text import read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import REGISTRY
+from suites.engine.weights.hub.libraries import our_name
 from suites.engine.weights.hub.names import (
     MANIFEST,
     Repository,
@@ -357,8 +358,9 @@ def _of_hub(name: str) -> Record:
 
 def find_record(name: str) -> Record | None:
     """The record of that name, of that file if it ends in .yml, of that address, or of that repository of the hub; None
-    if there is none.
+    if there is none. `torchvision:NAME` and `timm:NAME` are names too, see `libraries`.
     """
+    name = our_name(name, record_names())
     if is_hub(name):
         return _of_hub(name)
     if is_address(name):

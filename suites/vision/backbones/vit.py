@@ -168,6 +168,8 @@ class DINOv2(ViT):
     """DINOv2's vision transformers: patches of 14 pixels, a factor for each branch, with and without registers.
 
     Its classifiers see the class token and the mean of the patches' tokens, side by side.
+    Positions of other image sizes than the learnt one are interpolated as transformers does; its authors' network
+    with registers smooths them in another way, by which tokens differ in about half a percent.
 
     Args:
         size: "small", "base" or "large".
