@@ -12,6 +12,7 @@ register_role(
 register_role("hook", Hook, doc="Called at points of the training loop.")
 register_role("declaration", doc="Guesses for `paddock data schema` which columns of a file are what.")
 register_role("published", doc="What a checkpoint's config.json describes, by its model_type; see `{type: Published}`.")
+register_role("whole", doc="A published model as a whole, by its config.json's architecture; see `suites.nlp.whole`.")
 register_role("openmmlab", doc="Translates a config of OpenMMLab, by its model's type; see `paddock config from-mm`.")
 register_role("measure", doc="Measures on the training set what a config's model leaves to it by `auto`.")
 register_role("comparison", doc="Trains for `paddock data schema --compare` with columns taken in two ways.")

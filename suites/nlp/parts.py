@@ -6,7 +6,8 @@ import suites.nlp.problems
 import suites.nlp.settings
 import suites.nlp.task
 import suites.nlp.tokenizers
-import suites.nlp.transforms  # noqa: F401
+import suites.nlp.transforms
+import suites.nlp.whole  # noqa: F401
 from framework.modules import import_all
 
 import_all("suites.nlp.models")

@@ -137,7 +137,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
     def _classes(self) -> list[str]:
         if self._adopted is not None:
             return self._adopted.classes
-        classes = self._named or self._problem.classes(self._train_set)
+        classes = self._named if self._named is not None else self._problem.classes(self._train_set)
         wanted = self._num_classes
         if wanted is not None and wanted != len(classes):
             names = listing(classes[:_SHOWN]) + (", ..." if len(classes) > _SHOWN else "")

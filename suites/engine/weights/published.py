@@ -10,18 +10,53 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from framework.errors import CheckpointError
 from framework.outside import read_json
 from suites.engine.names import did_you_mean, listing
-from suites.engine.registry import Registry
+from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
 from suites.engine.weights.pretrained import divided, resolve
 
 TYPE = "Published"
 ROLE = "published"
+WHOLE = "whole"  # models, by the end of the architecture's name
 _KEYS = ("type", "weights")
+
+
+@dataclass(frozen=True)
+class WholeModel:
+    """A config of ours with a published model as a whole.
+
+    Attributes:
+        config: its name.
+        overrides: `path=value` texts that make it that model.
+    """
+
+    config: str
+    overrides: list[str]
+
+
+def whole_model(name: str) -> WholeModel:
+    """The whole model that the config.json of a checkpoint names in `architectures`.
+
+    Raises CheckpointError where it names none that a suite reads.
+    """
+    fields, where = read_description(name)
+    given = fields.get("architectures")
+    architecture = given[0] if isinstance(given, list) and given and isinstance(given[0], str) else ""
+    load_suites(suite_names())
+    known = {end: REGISTRY.owned_by(suite) for suite in suite_names() for end in REGISTRY.owned_by(suite).names(WHOLE)}
+    for end, registry in known.items():
+        if architecture.endswith(end):
+            found: WholeModel = registry.get(WHOLE, end)(fields, where, name)
+            return found
+    raise CheckpointError(
+        f"{where}: architectures is {str(given)[:80]}; as whole models those are read that end in {listing(known)}. "
+        "Name it as the weights of a config of yours: `-o model.weights=...`"
+    )
 
 
 def checkpoint_folder(name: str | Path) -> Path:

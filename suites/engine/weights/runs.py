@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from framework.atomic import make_folder, remove
@@ -11,12 +12,13 @@ from framework.io import save_tensors
 from framework.locks import alone
 from suites.engine.config import Config
 from suites.engine.config.building import build_task, read_config
-from suites.engine.contract.capabilities import name_classes
+from suites.engine.contract.capabilities import NamesClasses, name_classes
 from suites.engine.run.folder import RunFolder
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.hub.names import is_hub
 from suites.engine.weights.hub.sharing import is_shared_run, shared_run
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
+from suites.engine.weights.published import whole_model
 from suites.engine.weights.records import Record, find_record, get_record
 from suites.engine.weights.wanted import is_here, offer_record
 
@@ -41,6 +43,23 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
     if config is None:
         return _of_hub(name)
     path = record.folder() / f"run_{config.digest()[:8]}"
+    return _made(path, record)
+
+
+def _of_hub(name: str) -> Path:
+    """The run folder of a repository: a shared run of ours, or the whole model that its config.json names."""
+    record = get_record(name)  # as it is now that its files are here
+    for file in record.files:
+        check_file(record.folder() / file.name, file, record)
+    if is_shared_run(record.folder()):
+        return shared_run(record.folder())
+    whole = whole_model(name)
+    path = record.folder() / "run"
+    return _made(path, replace(record, config=whole.config, overrides=whole.overrides))
+
+
+def _made(path: Path, record: Record) -> Path:
+    """The run folder of a record, made where it is not there yet."""
     made = path / "weights" / "best.safetensors"  # the last file that is written
     if not made.is_file():
         make_folder(record.folder())
@@ -49,19 +68,6 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
                 remove(path)
                 write_run(record, path)
     return path
-
-
-def _of_hub(name: str) -> Path:
-    """The run folder of a repository that holds a run of ours, see `sharing`."""
-    record = get_record(name)  # as it is now that its files are here
-    if not is_shared_run(record.folder()):
-        raise ConfigError(
-            f"{name}: is no run that was shared with `paddock zoo push`, so what it answers is not known; name it as "
-            "the weights of a config of yours"
-        )
-    for file in record.files:
-        check_file(record.folder() / file.name, file, record)
-    return shared_run(record.folder())
 
 
 def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list[str]:
@@ -78,11 +84,12 @@ def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list
     lines = load_wanted(task.model) if wants_weights(task.model) else []
     if set(task.model.state_dict()) - loaded_names(task.model):
         raise ConfigError(f"{record.name}: {record.config} has to be trained first: not all of its model is in there")
-    count: int = task.model.num_classes  # type: ignore[attr-defined]
-    names = record.names_of_classes() or [str(k) for k in range(count)]
-    if len(names) != count:
-        raise ConfigError(f"{record.name}: the model has {count} classes but there are names of {len(names)}")
-    name_classes(task, names)
+    if isinstance(task, NamesClasses):
+        count: int = task.model.num_classes  # type: ignore[attr-defined]
+        names = record.names_of_classes() or [str(k) for k in range(count)]
+        if len(names) != count:
+            raise ConfigError(f"{record.name}: the model has {count} classes but there are names of {len(names)}")
+        name_classes(task, names)
     run = RunFolder.create(path, config)
     try:
         run.write_processor(task.processor())

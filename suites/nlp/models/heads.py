@@ -13,11 +13,13 @@ from framework.nn.activation import activation
 from framework.nn.init import Constant, TruncatedNormal
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names, start_from
+from suites.engine.weights import Names, Source, start_from
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
 from suites.nlp.models.vectors import encoder_vectors
+
+Head = Literal["new", "published"]
 
 
 class _OnEncoder(TextModel):
@@ -26,7 +28,9 @@ class _OnEncoder(TextModel):
     class_tensors = (r"^fc\.", r"^encoder\.pooler\.")
     head_names: ClassVar[dict[str, str]] = {"fc": "classifier"}  # as PEFT's files have them
 
-    def __init__(self, encoder: TextEncoder, outputs: int, dropout: float, weights: str | None) -> None:
+    def __init__(
+        self, encoder: TextEncoder, outputs: int, dropout: float, weights: str | None, head: Head = "new"
+    ) -> None:
         super().__init__()
         if outputs < 1:
             raise AttributeValueError(f"{type(self).__name__}: num_classes is {outputs}; it must be 1 or more")
@@ -40,6 +44,9 @@ class _OnEncoder(TextModel):
                 f"{type(self).__name__}: weights are for an encoder of {{type: Published}}; those of a "
                 f"{type(encoder).__name__} are named in runtime.weights"
             )
+        self._head = head
+        if head == "published":
+            self.class_tensors = ()
         start_from(self, weights)
 
     @property
@@ -48,9 +55,18 @@ class _OnEncoder(TextModel):
         return tuple(getattr(self.encoder, "schemes", ()))
 
     def names_in(self, scheme: str) -> Names:
-        """The encoder's names; the head is new."""
-        found: Names = self.encoder.names_in(scheme).below("encoder.")  # type: ignore[attr-defined]
-        return found
+        """The encoder's names, and those of a published head; else the head is new."""
+        found: Names = self.encoder.names_in(scheme)  # type: ignore[attr-defined]
+        if self._head == "new":
+            return found.below("encoder.")
+        beside: Names = self.encoder.names_beside()  # type: ignore[attr-defined]
+        own = Names({f"fc.{leaf}": Source((f"{self.output_name}.{leaf}",)) for leaf in ("weight", "bias")})
+        return (found.inside(self.prefix) | beside).below("encoder.") | own
+
+    @property
+    def output_name(self) -> str:
+        """What published files call the linear layer `fc`."""
+        return "classifier"
 
     @property
     def prefix(self) -> str:
@@ -78,6 +94,8 @@ class SequenceClassifier(_OnEncoder):
         pooling: "first" takes the encoder's pooled vector, made from the first token, as BERT does; "mean" the mean of
             all tokens' vectors, for encoders trained so, such as sentence-transformers' MiniLM.
         weights: published weights that the encoder starts from, such as `hf:OWNER/NAME`; None for none.
+        head: with weights, whether the classes are "new", or the "published" ones, whose encoder has the summary of a
+            classifier.
     """
 
     def __init__(
@@ -87,8 +105,9 @@ class SequenceClassifier(_OnEncoder):
         dropout: float = 0.1,
         pooling: Literal["first", "mean"] = "first",
         weights: str | None = None,
+        head: Head = "new",
     ) -> None:
-        super().__init__(encoder, num_classes, dropout, weights)
+        super().__init__(encoder, num_classes, dropout, weights, head)
         self.num_classes = num_classes
         self._mean = pooling == "mean"
 
@@ -96,6 +115,11 @@ class SequenceClassifier(_OnEncoder):
         """ids [T], offsets [B + 1] and what else the encoder takes; logits [B, K]."""
         sequence, pooled = self.encoder(ids, offsets, **more)
         return self._classes(sequence, pooled, offsets)
+
+    @property
+    def output_name(self) -> str:
+        """What published classifiers of the encoder's family call the linear layer `fc`."""
+        return str(getattr(self.encoder, "output_name", "") or "classifier")
 
     def with_states(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, list[Tensor]]:
         """The logits, and what each layer of a Bert gives (`Bert.states`)."""
@@ -117,12 +141,18 @@ class TokenClassifier(_OnEncoder):
         num_classes: K.
         dropout: of the vectors.
         weights: published weights that the encoder starts from, such as `hf:OWNER/NAME`; None for none.
+        head: see `SequenceClassifier`.
     """
 
     def __init__(
-        self, encoder: TextEncoder, num_classes: int, dropout: float = 0.1, weights: str | None = None
+        self,
+        encoder: TextEncoder,
+        num_classes: int,
+        dropout: float = 0.1,
+        weights: str | None = None,
+        head: Head = "new",
     ) -> None:
-        super().__init__(encoder, num_classes, dropout, weights)
+        super().__init__(encoder, num_classes, dropout, weights, head)
         self.num_classes = num_classes
 
     def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
@@ -138,10 +168,18 @@ class SpanPredictor(_OnEncoder):
         encoder: token ids to vectors.
         dropout: of the vectors; the published models have none here.
         weights: published weights that the encoder starts from, such as `hf:OWNER/NAME`; None for none.
+        head: see `SequenceClassifier`.
     """
 
-    def __init__(self, encoder: TextEncoder, dropout: float = 0.0, weights: str | None = None) -> None:
-        super().__init__(encoder, 2, dropout, weights)
+    def __init__(
+        self, encoder: TextEncoder, dropout: float = 0.0, weights: str | None = None, head: Head = "new"
+    ) -> None:
+        super().__init__(encoder, 2, dropout, weights, head)
+
+    @property
+    def output_name(self) -> str:
+        """What published files call the linear layer `fc`."""
+        return "qa_outputs"
 
     def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
         """ids [T], offsets [B + 1] and what else the encoder takes; start [T] and end [T]."""

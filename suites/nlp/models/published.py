@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from framework import nn, ops, tensor
 from framework import random as randomness
+from framework.errors import CheckpointError
 from framework.nn.activation import activation
 from framework.nn.init import TruncatedNormal
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names, drawn
+from suites.engine.weights import Names, Source, drawn
 from suites.engine.weights.published import read_description
 from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
 from suites.nlp.models.published_config import Disentangled, EncoderConfig, describe, encoder_config
-from suites.nlp.models.published_names import current_name, names_of_encoder, prefix_of
+from suites.nlp.models.published_names import SUMMARIES, current_name, names_of_encoder, prefix_of
 
 _HIDDEN = -1e30  # added to the score of a key of another sequence
 _FARTHEST = 128  # the distance from which on all are in MPNet's last bucket
@@ -325,13 +326,22 @@ class PublishedEncoder(LayeredEncoder):
 
     Args:
         fields: those of config.json. A field whose effect is not known is an error.
+        summary: what makes the pooled vector: the "encoder" as it was pretrained, or what its family's "classifier" of
+            texts has there; "none" leaves the first token's vector as it is, as in models of tokens.
     """
 
     schemes = ("hf",)
 
-    def __init__(self, fields: dict[str, Any]) -> None:
+    def __init__(self, fields: dict[str, Any], summary: Literal["encoder", "classifier", "none"] = "encoder") -> None:
         super().__init__()
         self.config = c = encoder_config(fields)
+        if summary == "classifier" and c.kind not in SUMMARIES:
+            raise CheckpointError(
+                f"PublishedEncoder: what classifiers of {c.kind} have on the first token is not known"
+            )
+        self._summary, kind, self.output_name = SUMMARIES[c.kind] if summary == "classifier" else ("", "tanh", "")
+        self._pooled = activation(kind)
+        self._classifies = summary == "classifier"
         self.hidden_size, self.vocab_size, self.layer_count = c.hidden_size, c.vocab_size, c.layers
         self.max_length, self.task_types = c.max_length, c.task_types
         self.embeddings, self.places = Embeddings(c), Places(c)
@@ -339,7 +349,8 @@ class PublishedEncoder(LayeredEncoder):
         self.beside = Beside(c) if c.disentangled is not None and c.disentangled.kernel else None
         self.norm = nn.LayerNorm(c.hidden_size, c.eps, c.norm_biases) if c.norm_first else None
         initializer = TruncatedNormal(c.init_std)
-        self.pooler = nn.Linear(c.hidden_size, c.hidden_size, initializer=initializer) if c.pooler else None
+        pools = summary != "none" and (c.pooler or self._classifies)
+        self.pooler = nn.Linear(c.hidden_size, c.hidden_size, initializer=initializer) if pools else None
 
     def forward(
         self,
@@ -380,7 +391,7 @@ class PublishedEncoder(LayeredEncoder):
     def pooled(self, sequence: Tensor, offsets: Tensor) -> Tensor:
         """[B, D]: each sequence's first token, through the pooler where there is one.  sequence: [T, D]."""
         first = ops.gather(sequence, offsets[:-1])
-        return first if self.pooler is None else ops.tanh(self.pooler(first))
+        return first if self.pooler is None else self._pooled(self.pooler(first))
 
     def _layers_of(self, i: int) -> list[nn.Layer]:
         """The layers that are the i-th: of a set, where sets are shared."""
@@ -390,7 +401,15 @@ class PublishedEncoder(LayeredEncoder):
 
     def names_in(self, scheme: str) -> Names:
         """Hugging Face's names."""
-        return names_of_encoder(self.config)
+        found = names_of_encoder(self.config)
+        if self._summary or self.pooler is None:  # it lies beside the encoder, or there is none
+            return Names({n: s for n, s in found.sources.items() if not n.startswith("pooler.")}, found.unused)
+        return found
+
+    def names_beside(self) -> Names:
+        """Those of a classifier's summary, which lie beside the encoder in a file."""
+        leaves = ("weight", "bias") if self._summary else ()
+        return Names({f"pooler.{leaf}": Source((f"{self._summary}.{leaf}",)) for leaf in leaves})
 
     @property
     def prefix(self) -> str:
@@ -403,8 +422,8 @@ class PublishedEncoder(LayeredEncoder):
 
     @property
     def class_tensors(self) -> tuple[str, ...]:
-        """A pooler may be missing, as in models of masked words."""
-        return (r"^pooler\.",)
+        """A pooler may be missing, as in models of masked words; not that of a classifier."""
+        return () if self._classifies else (r"^pooler\.",)
 
     def answers(self) -> dict[str, np.ndarray]:
         """Vectors of two drawn sequences, of their tokens and pooled; see `suites.engine.weights.answers`."""

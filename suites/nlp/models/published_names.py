@@ -111,6 +111,18 @@ UNUSED = (
 )  # fmt: skip
 
 
+# Of published classifiers of texts: the linear layer on the first token ("" for the encoder's own pooler), what
+# follows it, and the one that gives classes.
+_DENSE = ("classifier.dense", "tanh", "classifier.out_proj")
+SUMMARIES = {
+    **dict.fromkeys(("bert", "ernie", "albert"), ("", "tanh", "classifier")),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert", "data2vec-text", "mpnet"), _DENSE),
+    "electra": ("classifier.dense", "gelu", "classifier.out_proj"),
+    "distilbert": ("pre_classifier", "relu", "classifier"),
+    "deberta-v2": ("pooler.dense", "gelu", "classifier"),
+}
+
+
 def names_of_encoder(config: EncoderConfig) -> Names:
     """For each tensor of an encoder, what it is called in a file, without the prefix of the model around it."""
     family = _FAMILIES.get(config.kind, _Family())

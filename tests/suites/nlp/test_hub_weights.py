@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from framework import nn
+from framework.errors import PaddockError
 from framework.io import read_arrays, save_tensors
 from framework.tensor import from_numpy
+from suites import engine
 from suites.engine import cli
 from suites.engine.weights import rename
 from suites.nlp.models.published import PublishedEncoder
@@ -111,3 +113,65 @@ def test_adapters_are_trained_merged_at_export_and_written_alone(tmp_path, capsy
     one, two = (read_arrays(tmp_path / "runs" / n / "weights" / "last.safetensors") for n in ("first", "second"))
     for name in one:
         np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
+
+
+def whole(folder, architecture, kind="roberta", **more):
+    """A checkpoint of a whole model: its head has weights of its own."""
+    checkpoint(folder, kind, KINDS[kind])
+    fields = json.loads((folder / "config.json").read_text())
+    fields |= {"architectures": [architecture], "id2label": {"0": "bad", "1": "good", "2": "odd"}, **more}
+    (folder / "config.json").write_text(json.dumps(fields))
+    arrays = {n: a for n, a in read_arrays(folder / "model.safetensors").items() if not n.startswith("classifier")}
+    rng = np.random.default_rng(5)
+    shapes = {"classifier.dense": (16, 16), "classifier.out_proj": (3, 16)}
+    if "Token" in architecture:
+        shapes = {"classifier": (3, 16)}
+    if "Question" in architecture:
+        shapes = {"qa_outputs": (2, 16)}
+    for name, shape in shapes.items():
+        arrays[f"{name}.weight"] = rng.normal(size=shape).astype(np.float32)
+        arrays[f"{name}.bias"] = rng.normal(size=shape[:1]).astype(np.float32)
+    save_tensors(folder / "model.safetensors", {n: from_numpy(np.ascontiguousarray(a)) for n, a in arrays.items()})
+
+
+def test_a_published_classifier_answers_by_its_name_with_its_classes(hub, tmp_path, capsys):
+    whole(tmp_path / "files", "RobertaForSequenceClassification")
+    hub.add_folder("owner/moods", tmp_path / "files")
+    assert paddock("infer", "hf:owner/moods", "--text", "he he he", "--fetch") == 0
+    assert capsys.readouterr().out.splitlines()[-1].split("->")[1].split()[0] in ("bad", "good", "odd")
+    (found,) = engine.load("hf:owner/moods")("a b b a")
+    assert "bad" in json.dumps(found.to_json())
+
+
+@pytest.mark.parametrize(
+    ("architecture", "words"),
+    [("RobertaForTokenClassification", ["--text", "he he he"]), ("RobertaForQuestionAnswering", None)],
+)
+def test_published_taggers_and_readers_open_as_whole_models(hub, tmp_path, architecture, words):
+    labels = {"0": "O", "1": "B-PER", "2": "I-PER"}
+    whole(tmp_path / "files", architecture, id2label=labels)
+    hub.add_folder("owner/words", tmp_path / "files")
+    assert paddock("zoo", "fetch", "hf:owner/words") == 0
+    model = engine.load("hf:owner/words")
+    if words is not None:
+        assert paddock("infer", "hf:owner/words", *words) == 0
+    assert model.processor.classes == (list(labels.values()) if "Token" in architecture else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"architectures": ["RobertaForMaskedLM"]}, "as whole models those are read that end in"),
+        ({"architectures": None}, "architectures is None"),
+        ({"id2label": {"0": "a", "2": "b"}}, "id2label must name the classes 0, 1, 2"),
+        ({"id2label": {"0": "a", "1": "a"}}, "id2label has a name twice"),
+        ({"problem_type": "multi_label_classification"}, "only one class a text is read"),
+        ({"id2label": {"0": "a", "1": "b"}}, "2 of another shape"),
+    ],
+)
+def test_a_whole_model_that_is_not_read_says_why(hub, tmp_path, change, said):
+    whole(tmp_path / "files", "RobertaForSequenceClassification", **change)
+    hub.add_folder("owner/moods", tmp_path / "files")
+    assert paddock("zoo", "fetch", "hf:owner/moods") == 0
+    with pytest.raises(PaddockError, match=said):
+        engine.load("hf:owner/moods")

@@ -10,7 +10,8 @@ from suites.engine.config.settings import LoraSettings
 from suites.engine.weights import load_pretrained
 from suites.engine.weights.lora.layers import add_lora
 from suites.engine.weights.lora.peft import save_adapter
-from suites.nlp.models.heads import SequenceClassifier
+from suites.engine.weights.pretrained import load_wanted
+from suites.nlp.models.heads import SequenceClassifier, SpanPredictor, TokenClassifier
 from suites.nlp.models.published import PublishedEncoder
 
 SIZES = {
@@ -164,3 +165,47 @@ def test_modules_of_adapters_are_those_of_transformers(kind, tmp_path):
     modules = dict(theirs.named_modules())
     for name in json.loads(config.read_text())["target_modules"]:
         assert type(modules[name]).__name__ == "Linear", name
+
+
+HEADS = [
+    *(("SequenceClassification", family) for family in FAMILIES if not family.startswith("modernbert")),
+    *(("TokenClassification", family) for family in ("bert", "roberta", "distilbert", "electra", "deberta-v2")),
+    *(("QuestionAnswering", family) for family in ("bert", "roberta", "distilbert", "electra")),
+]
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(("head", "family"), HEADS)
+def test_a_published_model_as_a_whole_gives_the_logits_of_transformers(tmp_path, head, family):
+    import torch
+    import transformers
+
+    made(family, tmp_path / "encoder")
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "encoder", num_labels=2 if "Question" in head else 3)
+    config._attn_implementation = "eager"
+    config.architectures = None
+    torch.manual_seed(1)
+    theirs = getattr(transformers, f"AutoModelFor{head}").from_config(config)
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    theirs.eval().save_pretrained(tmp_path / "whole")
+    fields = json.loads((tmp_path / "whole" / "config.json").read_text())
+    summary = "classifier" if head == "SequenceClassification" else "none"
+    kinds = {"SequenceClassification": SequenceClassifier, "TokenClassification": TokenClassifier}
+    ours = kinds.get(head, SpanPredictor)
+    classes = {} if ours is SpanPredictor else {"num_classes": 3}
+    model = ours(PublishedEncoder(fields, summary), **classes, weights=str(tmp_path / "whole"), head="published")
+    (line,) = load_wanted(model)
+    assert "new" not in line and not model.eval().training
+    ids = np.random.default_rng(0).integers(5, 60, 23)
+    with torch.no_grad():
+        expected = theirs(torch.tensor(ids)[None])
+    found = model(tensor(ids), tensor([0, len(ids)]))
+    if ours is SpanPredictor:
+        pairs = list(zip(found, (expected.start_logits[0], expected.end_logits[0]), strict=True))
+    else:
+        pairs = [(found, expected.logits if ours is SequenceClassifier else expected.logits[0])]
+    for mine, other in pairs:
+        wanted = other.numpy()
+        np.testing.assert_allclose(mine.numpy(), wanted, atol=1e-4 * np.abs(wanted).max())

@@ -1,0 +1,80 @@
+"""Published models of texts as a whole, by the architecture that their config.json names: classes of texts, tags of
+tokens, answers to questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from framework.errors import CheckpointError
+from suites.engine.registry import register
+from suites.engine.weights.published import WHOLE, WholeModel
+from suites.nlp.models.published_config import describe, encoder_config
+
+_LONGEST = 512  # tokens; what is longer is cut, or falls into windows
+_MOST = 100_000  # classes
+
+
+@register(WHOLE, "ForSequenceClassification")
+def classifier(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
+    """A class for each text."""
+    if fields.get("problem_type") not in (None, "single_label_classification"):
+        raise CheckpointError(f"{where}: problem_type is {fields['problem_type']!r}; only one class a text is read")
+    names = _names(fields, where)
+    encoder = _encoder(fields, where, name, "classifier")
+    model = {"type": "SequenceClassifier", "head": "published", "num_classes": len(names), "encoder": encoder}
+    return _whole(fields, where, name, model, names, {"type": "Classification"})
+
+
+@register(WHOLE, "ForTokenClassification")
+def tagger(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
+    """A tag for each word, as of names of persons and places."""
+    names = _names(fields, where)
+    encoder = _encoder(fields, where, name, "none")
+    model = {"type": "TokenClassifier", "head": "published", "num_classes": len(names), "encoder": encoder}
+    return _whole(fields, where, name, model, names, {"type": "Tagging", "words": "spaces"})
+
+
+@register(WHOLE, "ForQuestionAnswering")
+def reader(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
+    """An answer to each question, out of a passage."""
+    model = {"type": "SpanPredictor", "head": "published", "encoder": _encoder(fields, where, name, "none")}
+    return _whole(fields, where, name, model, [], {"type": "Reading"})
+
+
+def _encoder(fields: Mapping[str, Any], where: str, name: str, summary: str) -> dict[str, Any]:
+    return {**describe(fields, where, "encoder", name), "summary": summary}
+
+
+def _names(fields: Mapping[str, Any], where: str) -> list[str]:
+    """The names of the classes, in the order of their numbers."""
+    found = fields.get("id2label") or {str(k): f"LABEL_{k}" for k in range(2)}  # transformers' default
+    places = {str(k) for k in range(len(found))} if isinstance(found, dict) and len(found) <= _MOST else set()
+    if not places or set(found) != places or not all(isinstance(each, str) for each in found.values()):
+        raise CheckpointError(f"{where}: id2label must name the classes 0, 1, 2 ...; it is {str(found)[:80]}")
+    names = [found[str(k)] for k in range(len(found))]
+    if len(set(names)) < len(names):
+        raise CheckpointError(f"{where}: id2label has a name twice")
+    return names
+
+
+def _whole(
+    fields: Mapping[str, Any],
+    where: str,
+    name: str,
+    model: Mapping[str, Any],
+    names: list[str],
+    problem: Mapping[str, Any],
+) -> WholeModel:
+    longest = min(_LONGEST, encoder_config(fields, where).max_length)
+    overrides = {
+        "model": {"$replace": {**model, "weights": name}},
+        "data.tokenizer": {"$replace": {"type": "PublishedTokenizer", "weights": name}},
+        "data.num_classes": len(names) or None,
+        "data.classes": names,
+        "data.max_length": longest,
+        "problem": {"$replace": dict(problem)},
+    }
+    return WholeModel("nlp/classify", [f"{path}={json.dumps(value)}" for path, value in overrides.items()])
