@@ -8,9 +8,10 @@ from suites.engine.registry import REGISTRY, load_suites, suite_names
 
 
 def load_shipped(path: Path) -> Config:
-    """The checked config of a file; a number of classes that the data would give is 2."""
-    data = load_config(path, check=False).as_dict().get("data") or {}
-    return load_config(path, ["data.num_classes=2"] if data.get("num_classes") == "auto" else [])
+    """The checked config of a file; what the data would give is 2 classes, and anchors of 32 pixels and more."""
+    written = load_config(path, check=False)
+    given = {"data.num_classes": "2", "model.rpn.sizes": "[32, 64, 128, 256]"}
+    return load_config(path, [f"{place}={value}" for place, value in given.items() if written.get(place) == "auto"])
 
 
 def task_classes() -> list[type[Task]]:

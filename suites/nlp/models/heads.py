@@ -25,7 +25,7 @@ Head = Literal["new", "published"]
 class _OnEncoder(TextModel):
     """An encoder, dropout and a linear layer to `outputs` numbers; the encoder may start from published weights."""
 
-    class_tensors = (r"^fc\.", r"^encoder\.pooler\.")
+    class_tensors: tuple[str, ...] = (r"^fc\.", r"^encoder\.pooler\.")
     head_names: ClassVar[dict[str, str]] = {"fc": "classifier"}  # as PEFT's files have them
 
     def __init__(
