@@ -5,7 +5,8 @@ import suites.classification.inspection
 import suites.classification.losses
 import suites.classification.settings
 import suites.classification.task
-import suites.classification.transforms  # noqa: F401
+import suites.classification.transforms
+import suites.classification.whole  # noqa: F401
 from framework.modules import import_all
 
 import_all("suites.classification.models")

@@ -10,11 +10,10 @@ from typing import Any
 
 from framework.errors import CheckpointError
 from suites.engine.registry import register
-from suites.engine.weights.published import WHOLE, WholeModel
+from suites.engine.weights.published import WHOLE, WholeModel, names_of_labels
 from suites.nlp.models.published_config import describe, encoder_config
 
 _LONGEST = 512  # tokens; what is longer is cut, or falls into windows
-_MOST = 100_000  # classes
 
 
 @register(WHOLE, "ForSequenceClassification")
@@ -22,7 +21,7 @@ def classifier(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
     """A class for each text."""
     if fields.get("problem_type") not in (None, "single_label_classification"):
         raise CheckpointError(f"{where}: problem_type is {fields['problem_type']!r}; only one class a text is read")
-    names = _names(fields, where)
+    names = names_of_labels(fields, where)
     encoder = _encoder(fields, where, name, "classifier")
     model = {"type": "SequenceClassifier", "head": "published", "num_classes": len(names), "encoder": encoder}
     return _whole(fields, where, name, model, names, {"type": "Classification"})
@@ -31,7 +30,7 @@ def classifier(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
 @register(WHOLE, "ForTokenClassification")
 def tagger(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
     """A tag for each word, as of names of persons and places."""
-    names = _names(fields, where)
+    names = names_of_labels(fields, where)
     encoder = _encoder(fields, where, name, "none")
     model = {"type": "TokenClassifier", "head": "published", "num_classes": len(names), "encoder": encoder}
     return _whole(fields, where, name, model, names, {"type": "Tagging", "words": "spaces"})
@@ -46,18 +45,6 @@ def reader(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
 
 def _encoder(fields: Mapping[str, Any], where: str, name: str, summary: str) -> dict[str, Any]:
     return {**describe(fields, where, "encoder", name), "summary": summary}
-
-
-def _names(fields: Mapping[str, Any], where: str) -> list[str]:
-    """The names of the classes, in the order of their numbers."""
-    found = fields.get("id2label") or {str(k): f"LABEL_{k}" for k in range(2)}  # transformers' default
-    places = {str(k) for k in range(len(found))} if isinstance(found, dict) and len(found) <= _MOST else set()
-    if not places or set(found) != places or not all(isinstance(each, str) for each in found.values()):
-        raise CheckpointError(f"{where}: id2label must name the classes 0, 1, 2 ...; it is {str(found)[:80]}")
-    names = [found[str(k)] for k in range(len(found))]
-    if len(set(names)) < len(names):
-        raise CheckpointError(f"{where}: id2label has a name twice")
-    return names
 
 
 def _whole(

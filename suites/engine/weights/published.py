@@ -24,6 +24,7 @@ TYPE = "Published"
 ROLE = "published"
 WHOLE = "whole"  # models, by the end of the architecture's name
 _KEYS = ("type", "weights")
+_MOST = 100_000  # classes
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,30 @@ class WholeModel:
     Attributes:
         config: its name.
         overrides: `path=value` texts that make it that model.
+        names: of its classes, where the config does not say them.
     """
 
     config: str
     overrides: list[str]
+    names: list[str] | None = None
+
+
+def names_of_labels(fields: Mapping[str, Any], where: str) -> list[str]:
+    """The names of the classes in a config.json, in the order of their numbers.
+
+    A name that comes again, as "crane" does among ImageNet's, has its number behind it.
+
+    Raises CheckpointError where they do not number 0, 1, 2 ...
+    """
+    found = fields.get("id2label") or {str(k): f"LABEL_{k}" for k in range(2)}  # transformers' default
+    places = {str(k) for k in range(len(found))} if isinstance(found, dict) and len(found) <= _MOST else set()
+    if not places or set(found) != places or not all(isinstance(each, str) for each in found.values()):
+        raise CheckpointError(f"{where}: id2label must name the classes 0, 1, 2 ...; it is {str(found)[:80]}")
+    names: dict[str, None] = {}
+    for k in range(len(found)):
+        name = found[str(k)]
+        names[f"{name} ({k})" if name in names else name] = None
+    return list(names)
 
 
 def whole_model(name: str) -> WholeModel:

@@ -55,10 +55,10 @@ def _of_hub(name: str) -> Path:
         return shared_run(record.folder())
     whole = whole_model(name)
     path = record.folder() / "run"
-    return _made(path, replace(record, config=whole.config, overrides=whole.overrides))
+    return _made(path, replace(record, config=whole.config, overrides=whole.overrides), whole.names)
 
 
-def _made(path: Path, record: Record) -> Path:
+def _made(path: Path, record: Record, names: Sequence[str] | None = None) -> Path:
     """The run folder of a record, made where it is not there yet."""
     made = path / "weights" / "best.safetensors"  # the last file that is written
     if not made.is_file():
@@ -66,14 +66,16 @@ def _made(path: Path, record: Record) -> Path:
         with alone(record.folder() / ".running"):  # of several processes one makes it
             if not made.is_file():
                 remove(path)
-                write_run(record, path)
+                write_run(record, path, names=names)
     return path
 
 
-def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list[str]:
+def write_run(
+    record: Record, path: Path, overrides: Sequence[str] = (), names: Sequence[str] | None = None
+) -> list[str]:
     """Make a run folder of a record whose config's whole model is pretrained; return what was loaded.
 
-    The data of the config need not be there. Classes are called as the record says, or by their numbers.
+    The data of the config need not be there. Classes are called by `names`, as the record says, or by their numbers.
 
     Raises:
         ConfigError: the record has no such config, or the folder is taken.
@@ -86,7 +88,7 @@ def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list
         raise ConfigError(f"{record.name}: {record.config} has to be trained first: not all of its model is in there")
     if isinstance(task, NamesClasses):
         count: int = task.model.num_classes  # type: ignore[attr-defined]
-        names = record.names_of_classes() or [str(k) for k in range(count)]
+        names = names or record.names_of_classes() or [str(k) for k in range(count)]
         if len(names) != count:
             raise ConfigError(f"{record.name}: the model has {count} classes but there are names of {len(names)}")
         name_classes(task, names)

@@ -20,7 +20,7 @@ from suites.vision.backbones.naming import conv, layer_norm, linear
 from suites.vision.backbones.staged import Stage, Staged
 
 # size -> blocks of each stage, channels of the first
-_PLANS = {"tiny": ((3, 3, 9, 3), 96), "small": ((3, 3, 27, 3), 96), "base": ((3, 3, 27, 3), 128)}
+PLANS = {"tiny": ((3, 3, 9, 3), 96), "small": ((3, 3, 27, 3), 96), "base": ((3, 3, 27, 3), 128)}
 _EPS = 1e-6
 _EXPANSION = 4
 _SCALE = 1e-6  # that a block's branch starts with
@@ -59,12 +59,12 @@ class ConvNeXt(Staged):
         width: int | None = None,
     ) -> None:
         super().__init__()
-        if size not in _PLANS or (width is not None and width < 1):
+        if size not in PLANS or (width is not None and width < 1):
             raise AttributeValueError(
-                f"ConvNeXt: size is {size!r}, width {width}; size must be one of {[*_PLANS]}, width 1 or more"
+                f"ConvNeXt: size is {size!r}, width {width}; size must be one of {[*PLANS]}, width 1 or more"
             )
         self.strides = check_strides("ConvNeXt", out_strides, (4, 8, 16, 32))
-        self._counts, own = _PLANS[size]
+        self._counts, own = PLANS[size]
         self._width = own if width is None else width
         self.unread = (r"^layernorm\.",)  # of a file that is no whole classifier
         self.stem = nn.Sequential(nn.Conv2d(3, self._width, 4, 4, padding=0), nn.LayerNorm(self._width, _EPS))

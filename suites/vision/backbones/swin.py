@@ -23,7 +23,7 @@ from suites.vision.backbones.naming import conv, joined, layer_norm, linear
 from suites.vision.backbones.staged import Stage, Staged
 
 # size -> blocks of each stage, channels and heads of the first
-_PLANS = {"tiny": ((2, 2, 6, 2), 96, 3), "small": ((2, 2, 18, 2), 96, 3), "base": ((2, 2, 18, 2), 128, 4)}
+PLANS = {"tiny": ((2, 2, 6, 2), 96, 3), "small": ((2, 2, 18, 2), 96, 3), "base": ((2, 2, 18, 2), 128, 4)}
 _WINDOW = 7
 _EXPANSION = 4
 _OUT_OF_SIGHT = -100.0  # added to scores across the seam of a shifted map
@@ -57,10 +57,10 @@ class Swin(Staged):
         width: int | None = None,
     ) -> None:
         super().__init__()
-        if size not in _PLANS:
-            raise AttributeValueError(f"Swin: size is {size!r}; it must be one of {[*_PLANS]}")
+        if size not in PLANS:
+            raise AttributeValueError(f"Swin: size is {size!r}; it must be one of {[*PLANS]}")
         self.strides = check_strides("Swin", out_strides, (4, 8, 16, 32))
-        self._counts, own, self._heads = _PLANS[size]
+        self._counts, own, self._heads = PLANS[size]
         self._width = own if width is None else width
         if self._width < 1 or self._width % self._heads:
             raise AttributeValueError(f"Swin: width is {self._width}; it must be a multiple of its {self._heads} heads")

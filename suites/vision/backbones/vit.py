@@ -21,7 +21,7 @@ from suites.vision.backbones.naming import conv, joined, layer_norm, linear
 from suites.vision.backbones.staged import chosen
 
 # size -> D, blocks, heads
-_SIZES = {"tiny": (192, 12, 3), "small": (384, 12, 6), "base": (768, 12, 12), "large": (1024, 24, 16)}
+SIZES = {"tiny": (192, 12, 3), "small": (384, 12, 6), "base": (768, 12, 12), "large": (1024, 24, 16)}
 _EPS = 1e-6
 _EXPANSION = 4
 _PYRAMID = (4, 8, 16, 32)
@@ -75,12 +75,12 @@ class ViT(Backbone):
     ) -> None:
         super().__init__()
         who = type(self).__name__
-        if size not in _SIZES or patch < 1 or image_size < patch:
+        if size not in SIZES or patch < 1 or image_size < patch:
             raise AttributeValueError(
-                f"{who}: size is {size!r}, patch {patch}, image_size {image_size}; size must be one of {[*_SIZES]}, "
+                f"{who}: size is {size!r}, patch {patch}, image_size {image_size}; size must be one of {[*SIZES]}, "
                 "and an image holds a patch at least"
             )
-        self.dim, count, heads = _SIZES[size]
+        self.dim, count, heads = SIZES[size]
         self._flat = tuple(out_strides) == (patch,)
         self.strides = (patch,) if self._flat else check_strides(who, out_strides, _PYRAMID)
         self.channels = (self.dim,) if self._flat else (pyramid_width,) * len(self.strides)

@@ -156,7 +156,7 @@ def test_a_run_leaves_a_report_of_its_classes(config_file, tmp_path, capsys):
 
 
 def test_class_weights_are_as_many_as_the_classes(config_file, tmp_path):
-    with pytest.raises(ConfigError, match=r"loss\.class_weights: 2 weights for the 3 classes of data\.train\.dataset"):
+    with pytest.raises(ConfigError, match=r"loss\.class_weights: 2 weights for the 3 classes of data\.eval\.dataset"):
         train(config_file, ["loss.class_weights=[1, 2]"], runs=tmp_path, name="run")
 
 

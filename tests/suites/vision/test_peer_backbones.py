@@ -186,3 +186,37 @@ def test_dinov2_gives_timms_tokens(torch, tmp_path, registers):
         tokens = theirs.forward_features(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
         (found,) = ours(tensor(images))
         close(found.numpy(), tokens[:, 1 + registers :].reshape(1, 5, 5, 384), 1e-4)
+
+
+WHOLE = {
+    "ViT": {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768, "num_hidden_layers": 1},
+    "Dinov2": {"hidden_size": 384, "num_attention_heads": 6, "num_hidden_layers": 1, "image_size": 70},
+    "Dinov2WithRegisters": {"patch_size": 14, "hidden_size": 384, "num_attention_heads": 6, "num_hidden_layers": 1, "image_size": 70},
+    "ConvNext": {},
+    "Swin": {},
+}
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_a_config_json_of_transformers_describes_its_own_network(torch, tmp_path, kind):
+    import json
+
+    import transformers
+
+    from suites.classification import ImageClassifier
+    from suites.vision.published import backbone_of
+
+    config = getattr(transformers, f"{kind}Config")(**WHOLE[kind], num_labels=11)
+    theirs = drawn(torch, getattr(transformers, f"{kind}ForImageClassification")(config))
+    theirs.save_pretrained(tmp_path)
+    described = backbone_of(json.loads((tmp_path / "config.json").read_text()), "config.json")
+    made = {"ViT": ViT, "DINOv2": DINOv2, "ConvNeXt": ConvNeXt, "Swin": Swin}[described.pop("type")]
+    described["out_strides"] = tuple(described["out_strides"])
+    ours = ImageClassifier(made(**described), num_classes=11, top=True).eval()
+    report = load_pretrained(ours, tmp_path / "model.safetensors")
+    assert set(report.loaded) == set(ours.state_dict())
+    side = WHOLE[kind].get("image_size", 224)
+    images = pictures(1, side, side)
+    with no_grad(), torch.no_grad():
+        wanted = theirs(torch.from_numpy(images).permute(0, 3, 1, 2)).logits.numpy()
+        close(ours(tensor(images)).numpy(), wanted, 1e-4)

@@ -277,7 +277,7 @@ def test_published_files_of_torchvision_have_older_names(tmp_path, kind):
         Factory.of(FPN, width=8),
         mask_head=Factory.of(MaskHead, width=8, convs=2, pool=RegionPool(4)) if kind is MaskRCNN else None,
     )
-    assert model.schemes == ("torchvision", "torchvision_old", "detectron2", "paddledetection")
+    assert model.schemes == ("torchvision", "torchvision_old", "detectron2", "paddledetection", "openmmlab")
     arrays = rename(model, model.names_in("torchvision_old").sources)
     wanted = {"backbone.fpn.inner_blocks.0.weight", "backbone.fpn.layer_blocks.3.bias", "rpn.head.conv.weight"}
     wanted |= {"roi_heads.mask_head.mask_fcn2.bias"} if kind is MaskRCNN else set()
