@@ -188,10 +188,11 @@ def test_dinov2_gives_timms_tokens(torch, tmp_path, registers):
         close(found.numpy(), tokens[:, 1 + registers :].reshape(1, 5, 5, 384), 1e-4)
 
 
+SMALL = {"hidden_size": 384, "num_attention_heads": 6, "num_hidden_layers": 1}
 WHOLE = {
     "ViT": {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768, "num_hidden_layers": 1},
-    "Dinov2": {"hidden_size": 384, "num_attention_heads": 6, "num_hidden_layers": 1, "image_size": 70},
-    "Dinov2WithRegisters": {"patch_size": 14, "hidden_size": 384, "num_attention_heads": 6, "num_hidden_layers": 1, "image_size": 70},
+    "Dinov2": {**SMALL, "image_size": 70},
+    "Dinov2WithRegisters": {**SMALL, "image_size": 70, "patch_size": 14},
     "ConvNext": {},
     "Swin": {},
 }
