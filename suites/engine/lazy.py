@@ -45,8 +45,9 @@ def components(suite: str, data: str) -> tuple[Callable[[str], Any], Callable[[]
 
         load_suites([suite])
         seen = REGISTRY.seen_by(suite)
-        parts = [seen.get(role, name) for role in seen.roles() for name in seen.names(role)]
-        return {part.__name__: part for part in parts}
+        parts = [(name, seen.get(role, name)) for role in seen.roles() for name in seen.names(role)]
+        # Functions under another name are the engine's to call, such as a translator of configs.
+        return {part.__name__: part for name, part in parts if isinstance(part, type) or part.__name__ == name}
 
     def get(name: str) -> Any:
         if name in others:
