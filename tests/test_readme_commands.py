@@ -16,13 +16,13 @@ from tests.readme_rows import DRAWN, rows_of, run_row, suite_of
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = rows_of(ROOT)
 INSTEAD = {  # of weights that are fetched
-    "detection": ["model.backbone.pretrained=null"],
+    "detection": ["model.pretrained=null"],
     "segmentation": ["model.backbone.pretrained=null"],
     "classification": ["model.pretrained=null"],
     "video": ["model.backbone.pretrained=null"],
     "nlp": [
-        "runtime.weights=null",
-        "data.tokenizer.vocabulary=vocab.txt",
+        "model.weights=null",
+        "data.tokenizer={type: BertTokenizer, vocabulary: vocab.txt}",
         "model.encoder={type: Bert, vocab_size: 13, hidden_size: 16, layers: 1, heads: 2, ffn_size: 16}",
     ],
     "ctr": [],
