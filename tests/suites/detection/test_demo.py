@@ -43,6 +43,7 @@ def test_one_and_two_threads_train_the_same_weights_bit_for_bit(tmp_path):
         assert t.numpy().tobytes() == weights[1][name].numpy().tobytes(), name
 
 
+@pytest.mark.slow  # the two algorithms are compared on drawn shapes in tests/framework/native
 def test_direct_convolution_trains_as_winograd_does(tmp_path):
     """A layer's outputs differ by at most 1e-5 of the largest, and batch norm keeps that share: 1e-4 for 10 layers."""
     losses, used = {}, {}
