@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
-from framework import limits
 from framework.errors import CheckpointError
 
 _ROBERTAS = ("roberta", "camembert", "xlm-roberta", "data2vec-text")  # positions begin behind the padding's number
@@ -38,33 +36,6 @@ attn_implementation _attn_implementation _attn_implementation_autoset _commit_ha
 model_type use_task_id model_max_length
 """
 NO_EFFECT = frozenset(_WITHOUT_EFFECT.split())  # of training, of making text, and what only tells
-
-
-MOST_LAYERS = 1 << 12
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".pdparams")
-
-
-def expect_size(numbers: int, layers: int, where: str) -> None:
-    """Refuse a network that a config describes before any of it is made.
-
-    Args:
-        numbers: of its weights, about.
-        layers: how many it has.
-        where: the config's file. Weights beside it bound the size, as files of weights are bounded.
-
-    Raises CheckpointError where it is larger than a weight file may be, or than those beside the config can fill.
-    """
-    if layers > MOST_LAYERS:
-        raise CheckpointError(f"{where}: describes {layers} layers; at most {MOST_LAYERS} are made")
-    limits.check("weight_bytes", 4 * numbers, f"{where}: the network that it describes has too many bytes")
-    file = Path(where)
-    beside = [each for each in file.parent.iterdir() if each.suffix in _WEIGHTS] if file.is_file() else []
-    held, allowed = sum(each.stat().st_size for each in beside), limits.current()
-    if beside and 4 * numbers > allowed.free_bytes + allowed.growth * held:
-        raise CheckpointError(
-            f"{where}: describes a network of {4 * numbers} bytes, and the weights beside it have {held}; one of them "
-            "is of another network"
-        )
 
 
 def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) -> None:

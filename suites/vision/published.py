@@ -10,7 +10,7 @@ from typing import Any
 
 from framework.errors import CheckpointError
 from suites.engine.registry import register
-from suites.engine.weights.published import ROLE
+from suites.engine.weights.published import ROLE, expect_size
 from suites.vision.backbones import convnext, swin, vit
 
 # Of training, of heads, and what only tells.
@@ -32,7 +32,7 @@ def backbone_of(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     Raises CheckpointError for a network that is not known, or a field with an unknown effect.
     """
     kind = fields.get("model_type")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise CheckpointError(f"{where}: model_type is {str(kind)[:60]!r}; known are {', '.join(_KINDS)}")
     return _KINDS[kind](fields, where)
 
@@ -67,10 +67,13 @@ def _transformer(fields: Mapping[str, Any], where: str, patch: int, side: int) -
     if size is None:
         known = ", ".join(f"{dim} with {count} heads" for dim, _, count in vit.SIZES.values())
         raise CheckpointError(f"{where}: hidden_size is {width} with {heads} heads; known are {known}")
-    found = {"size": size, "image_size": _number(fields, where, "image_size", side)}
+    found: dict[str, Any] = {"size": size, "image_size": _number(fields, where, "image_size", side)}
     found["blocks"] = _number(fields, where, "num_hidden_layers", 12)
-    if _number(fields, where, "patch_size", patch) != patch and patch == 14:
+    side = _number(fields, where, "patch_size", patch)
+    if side != patch and patch == 14:
         raise CheckpointError(f"{where}: patch_size is {fields['patch_size']}; DINOv2 has 14")
+    tokens = (found["image_size"] // side) ** 2 + _number(fields, where, "num_register_tokens", 1)
+    expect_size(width * (tokens + 3 * side**2 + 12 * width * found["blocks"]), found["blocks"], where)
     return found
 
 
@@ -91,7 +94,7 @@ def _dinov2(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
         fields, where, _VIT_NAMES | {"num_register_tokens"}, mlp_ratio=4, hidden_act="gelu", num_channels=3,
         qkv_bias=True, layer_norm_eps=1e-6, use_swiglu_ffn=False,
     )  # fmt: skip
-    registers = fields.get("num_register_tokens", 4) if "registers" in fields["model_type"] else 0
+    registers = _number(fields, where, "num_register_tokens", 4) if "registers" in fields["model_type"] else 0
     return {"type": "DINOv2", **found, "registers": registers, "out_strides": [14]}
 
 
@@ -100,7 +103,9 @@ def _convnext(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     plans = {name: ([*counts], [width << i for i in range(4)]) for name, (counts, width) in convnext.PLANS.items()}
     size = next((name for name, plan in plans.items() if plan == (depths, widths)), None)
     if size is None:
-        raise CheckpointError(f"{where}: depths are {depths} and hidden_sizes {widths}; known are {plans}")
+        raise CheckpointError(
+            f"{where}: depths are {str(depths)[:40]} and hidden_sizes {str(widths)[:40]}; known are {plans}"
+        )
     _expect(
         fields, where, {"depths", "hidden_sizes", "layer_norm_eps"}, hidden_act="gelu", num_channels=3, patch_size=4
     )
@@ -108,10 +113,10 @@ def _convnext(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _swin(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    given = tuple(fields.get("depths", [2, 2, 6, 2])), fields.get("embed_dim", 96)
-    size = next((name for name, (counts, width, _) in swin.PLANS.items() if (counts, width) == given), None)
+    given = fields.get("depths", [2, 2, 6, 2]), fields.get("embed_dim", 96)
+    size = next((name for name, (counts, width, _) in swin.PLANS.items() if ([*counts], width) == given), None)
     if size is None:
-        raise CheckpointError(f"{where}: depths and embed_dim are {given}; known are {swin.PLANS}")
+        raise CheckpointError(f"{where}: depths and embed_dim are {str(given)[:80]}; known are {swin.PLANS}")
     heads = [swin.PLANS[size][2] << i for i in range(4)]
     _expect(
         fields, where, {"depths", "embed_dim", "hidden_size", "layer_norm_eps"}, num_heads=heads, window_size=7,

@@ -77,9 +77,10 @@ def diff_command(arguments: argparse.Namespace) -> int:
 def from_mm_command(arguments: argparse.Namespace) -> int:
     """Write a config of OpenMMLab as ours, and say what of it is not in ours."""
     from suites.engine.config.openmmlab import translate
+    from suites.engine.data.intake.naming import shown
 
     found, notes = translate(arguments.file)
-    lines = [f"# Translated from {arguments.file.name}.", *(f"# {note}" for note in notes)]
+    lines = [f"# Translated from {shown(arguments.file.name)}.", *(f"# {note}" for note in notes)]
     text = "\n".join(lines) + "\n" + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
     if arguments.output is None:
         print(text, end="")
@@ -87,7 +88,6 @@ def from_mm_command(arguments: argparse.Namespace) -> int:
     if arguments.output.exists():
         raise ConfigError(f"{arguments.output}: is there already; choose another --output")
     write_text(arguments.output, text)
-    load_config(arguments.output)
     print(f"{arguments.output}: {len(notes)} things of {arguments.file} are not in it, or are otherwise:")
     print("\n".join(f"  {note}" for note in notes))
     return 0

@@ -11,20 +11,24 @@ from __future__ import annotations
 import ast
 import json
 import operator
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from framework.errors import ConfigError
 from framework.outside import read_text
+from suites.engine.data.intake.naming import shown
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 
 ROLE = "openmmlab"
 _DEEPEST = 20  # of files that name their bases
-_MOST_VALUES = 200_000
+_MOST_VALUES = 200_000  # a value that is named twice counts twice
+_MOST_CHARACTERS = 1 << 20  # of a file
 _LONGEST = 100_000  # of a text or list that arithmetic makes
 _LARGEST = 1e15
+_SHOWN = 300  # characters of a note
 _BASE, _DELETE = "_base_", "_delete_"
 # What other programs do with it: logging, launching, places of files.
 _IDLE_NAMES = """
@@ -71,7 +75,10 @@ class _Reader:
                 f"{path}: there is no such file{of}; bases are looked for beside the file that names them"
             )
         try:
-            tree = ast.parse(read_text(path, error=ConfigError), str(path))
+            text = read_text(path, error=ConfigError)
+            if len(text) > _MOST_CHARACTERS:
+                raise ConfigError(f"{path}: has {len(text)} characters; a config has {_MOST_CHARACTERS} at most")
+            tree = ast.parse(text, str(path))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None)
             raise ConfigError(f"{path}{f':{line}' if line else ''}: is no config in Python ({error})") from None
@@ -89,9 +96,11 @@ class _Reader:
             if not isinstance(target, ast.Name):
                 raise self._refused(path, statement)
             try:
-                value = self._value(path, statement.value, {**bases, **own, _BASE: bases})
+                value = self._value(path, statement.value, ChainMap(own, bases, {_BASE: bases}))
             except RecursionError:
                 raise ConfigError(f"{path}:{statement.lineno}: is nested too deep") from None
+            except TypeError as error:  # such as a list as a key
+                raise ConfigError(f"{path}:{statement.lineno}: is no plain value ({error})") from None
             if target.id == _BASE:
                 names = [value] if isinstance(value, str) else value
                 if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -102,10 +111,30 @@ class _Reader:
                 own[target.id] = value
         return merged(bases, own)
 
-    def _value(self, path: Path, node: ast.expr, known: Mapping[str, Any]) -> Any:
+    def _count(self, path: Path, value: Any) -> Any:
+        """The value, which counts with all that is inside of it."""
         self._left[0] -= 1
         if self._left[0] < 0:
             raise ConfigError(f"{path}: has more than {_MOST_VALUES} values; that is no config")
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            self._count(path, inner)
+        return value
+
+    def _named(self, path: Path, node: ast.expr, known: Mapping[str, Any]) -> Any:
+        """What a name, or a place inside of one, stands for."""
+        match node:
+            case ast.Name(id=name):
+                if name not in known:
+                    raise ConfigError(f"{path}:{node.lineno}: the name '{name}' was not assigned before")
+                return known[name]
+            case ast.Attribute(value=inner, attr=name):
+                return self._inside(path, node, self._named(path, inner, known), name)
+            case ast.Subscript(value=inner, slice=ast.Constant(value=str() | int() as name)):
+                return self._inside(path, node, self._named(path, inner, known), name)
+        raise self._refused(path, node)
+
+    def _value(self, path: Path, node: ast.expr, known: Mapping[str, Any]) -> Any:
+        self._count(path, None)
 
         def of(inner: ast.expr) -> Any:
             return self._value(path, inner, known)
@@ -130,14 +159,8 @@ class _Reader:
                 return found
             case ast.Call(func=ast.Name(id="list" | "tuple"), args=[inner], keywords=[]):
                 return list(of(inner))
-            case ast.Name(id=name):
-                if name not in known:
-                    raise ConfigError(f"{path}:{node.lineno}: the name '{name}' was not assigned before")
-                return known[name]
-            case ast.Attribute(value=inner, attr=name):
-                return self._inside(path, node, of(inner), name)
-            case ast.Subscript(value=inner, slice=ast.Constant(value=str() | int() as name)):
-                return self._inside(path, node, of(inner), name)
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                return self._count(path, self._named(path, node, known))
             case ast.Set(elts=[ast.Set(elts=[inner])]):  # {{_base_.name}}
                 return of(inner)
             case ast.UnaryOp(op=ast.USub(), operand=inner) if isinstance(value := of(inner), int | float):
@@ -163,9 +186,9 @@ class _Reader:
             found = how(a, b)
         except (ArithmeticError, ValueError):
             raise self._refused(path, node) from None
-        if isinstance(found, str | list) and len(found) > _LONGEST:
+        if isinstance(found, complex) or (isinstance(found, str | list) and len(found) > _LONGEST):
             raise self._refused(path, node)
-        return found
+        return self._count(path, found)
 
     def _refused(self, path: Path, node: ast.stmt | ast.expr) -> ConfigError:
         text = ast.unparse(node).splitlines()[0][:80]
@@ -229,8 +252,8 @@ class Foreign:
         return self._at(path) is not None
 
     def note(self, text: str) -> None:
-        """Say what is another thing here."""
-        self.notes.append(text)
+        """Say what is another thing here; in one line, whatever of theirs stands in it."""
+        self.notes.append(shown(text[:_SHOWN]))
 
     def left(self) -> Iterator[str]:
         """Paths of values that nothing looked at, but for those of other programs' running."""
@@ -263,6 +286,10 @@ def translate(path: Path) -> tuple[dict[str, Any], list[str]]:
         hint = did_you_mean(str(kind), known) or ";"
         raise ConfigError(f"{path}: model.type is {str(kind)[:60]!r}{hint} translated are {listing(known)}")
     function: Callable[[Foreign], dict[str, Any]] = REGISTRY.owned_by(owner).get(ROLE, str(kind))
-    found = function(foreign)
-    found = json.loads(json.dumps(found))  # plain data, each part of it its own
-    return found, [*foreign.notes, *(f"not translated: {each}" for each in foreign.left())]
+    try:
+        found = json.loads(json.dumps(function(foreign), allow_nan=False))  # plain data, each part of it its own
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        raise ConfigError(f"{path}: holds something of another form than {kind} has there ({error})") from None
+    for each in foreign.left():
+        foreign.note(f"not translated: {each}")
+    return found, foreign.notes

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framework import limits
 from framework.errors import CheckpointError
 from framework.outside import read_json
 from suites.engine.names import did_you_mean, listing
@@ -25,6 +26,8 @@ ROLE = "published"
 WHOLE = "whole"  # models, by the end of the architecture's name
 _KEYS = ("type", "weights")
 _MOST = 100_000  # classes
+MOST_LAYERS = 1 << 12
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".pdparams")
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,29 @@ def whole_model(name: str) -> WholeModel:
         f"{where}: architectures is {str(given)[:80]}; as whole models those are read that end in {listing(known)}. "
         "Name it as the weights of a config of yours: `-o model.weights=...`"
     )
+
+
+def expect_size(numbers: int, layers: int, where: str) -> None:
+    """Refuse a network that a config describes before any of it is made.
+
+    Args:
+        numbers: of its weights, about.
+        layers: how many it has.
+        where: the config's file. Weights beside it bound the size, as files of weights are bounded.
+
+    Raises CheckpointError where it is larger than a weight file may be, or than those beside the config can fill.
+    """
+    if layers > MOST_LAYERS:
+        raise CheckpointError(f"{where}: describes {layers} layers; at most {MOST_LAYERS} are made")
+    limits.check("weight_bytes", 4 * numbers, f"{where}: the network that it describes has too many bytes")
+    file = Path(where)
+    beside = [each for each in file.parent.iterdir() if each.suffix in _WEIGHTS] if file.is_file() else []
+    held, allowed = sum(each.stat().st_size for each in beside), limits.current()
+    if beside and 4 * numbers > allowed.free_bytes + allowed.growth * held:
+        raise CheckpointError(
+            f"{where}: describes a network of {4 * numbers} bytes, and the weights beside it have {held}; one of them "
+            "is of another network"
+        )
 
 
 def checkpoint_folder(name: str | Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from suites.engine.contract.capabilities import NamesClasses, name_classes
 from suites.engine.run.folder import RunFolder
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.hub.names import is_hub
-from suites.engine.weights.hub.sharing import is_shared_run, shared_run
+from suites.engine.weights.hub.sharing import is_shared_run, unpack
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
 from suites.engine.weights.published import whole_model
 from suites.engine.weights.records import Record, find_record, get_record
@@ -43,30 +43,35 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
     if config is None:
         return _of_hub(name)
     path = record.folder() / f"run_{config.digest()[:8]}"
-    return _made(path, record)
+    return _made(path, lambda: write_run(record, path))
 
 
 def _of_hub(name: str) -> Path:
     """The run folder of a repository: a shared run of ours, or the whole model that its config.json names."""
     record = get_record(name)  # as it is now that its files are here
-    for file in record.files:
-        check_file(record.folder() / file.name, file, record)
-    if is_shared_run(record.folder()):
-        return shared_run(record.folder())
-    whole = whole_model(name)
     path = record.folder() / "run"
-    return _made(path, replace(record, config=whole.config, overrides=whole.overrides), whole.names)
+
+    def make() -> None:
+        for file in record.files:
+            check_file(record.folder() / file.name, file, record)
+        if is_shared_run(record.folder()):
+            unpack(record.folder(), path)
+        else:
+            whole = whole_model(name)
+            write_run(replace(record, config=whole.config, overrides=whole.overrides), path, names=whole.names)
+
+    return _made(path, make)
 
 
-def _made(path: Path, record: Record, names: Sequence[str] | None = None) -> Path:
-    """The run folder of a record, made where it is not there yet."""
-    made = path / "weights" / "best.safetensors"  # the last file that is written
-    if not made.is_file():
-        make_folder(record.folder())
-        with alone(record.folder() / ".running"):  # of several processes one makes it
-            if not made.is_file():
+def _made(path: Path, make: Callable[[], object]) -> Path:
+    """A run folder beside the files of its record, made where it is not there yet."""
+    last = path / "weights" / "best.safetensors"  # the last file that is written
+    if not last.is_file():
+        make_folder(path.parent)
+        with alone(path.parent / ".running"):  # of several processes one makes it
+            if not last.is_file():
                 remove(path)
-                write_run(record, path, names=names)
+                make()
     return path
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from framework.errors import CheckpointError
 from framework.outside import read_json
-from suites.nlp.fields import check_encoder, check_kind, expect_size, is_roberta
+from suites.engine.weights.published import expect_size
+from suites.nlp.fields import check_encoder, check_kind, is_roberta
 
 
 @dataclass(frozen=True)

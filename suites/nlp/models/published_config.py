@@ -13,7 +13,8 @@ from typing import Any
 from framework.errors import CheckpointError
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
-from suites.nlp.fields import MOST_LAYERS, NO_EFFECT, expect_off, expect_size
+from suites.engine.weights.published import MOST_LAYERS, expect_size
+from suites.nlp.fields import NO_EFFECT, expect_off
 
 _MOST = 1 << 31
 

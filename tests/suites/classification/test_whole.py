@@ -92,6 +92,12 @@ def test_a_convnext_sees_more_than_its_size_and_takes_the_middle(hub, tmp_path):
         ({}, {**PREPARED, "size": "large"}, "is not as transformers writes it"),
         ({}, {**PREPARED, "do_rescale": False}, "it asks for less"),
         ({"num_hidden_layers": 2**31}, PREPARED, "num_hidden_layers is '2147483648'"),
+        ({"num_hidden_layers": 60_000}, PREPARED, "describes 60000 layers; at most 4096 are made"),
+        ({"image_size": 65_000, "patch_size": 1}, PREPARED, "has too many bytes"),
+        ({"image_size": 16_000}, PREPARED, "the weights beside it have .* one of them is of another network"),
+        ({"model_type": []}, PREPARED, "model_type is"),
+        ({"model_type": "swin", "depths": 3}, PREPARED, "depths and embed_dim are"),
+        ({"model_type": "dinov2_with_registers", "patch_size": 14, "num_register_tokens": 2**30}, PREPARED, "is '1073"),
     ],
 )
 def test_what_is_not_known_is_refused_by_its_file(hub, tmp_path, change, prepared, said):

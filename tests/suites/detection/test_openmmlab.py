@@ -181,6 +181,16 @@ def test_anchors_of_yolov3_go_from_small_to_large(tmp_path):
         ("a = 'x' * 10 ** 9\n", "is no plain value"),
         ("a = b\n", "the name 'b' was not assigned before"),
         ("a = (\n", r"leaf\.py:1: is no config in Python"),
+        ("a = {[1]: 2}\n", r"leaf\.py:1: is no plain value"),
+        ("a = (-1) ** 0.5\n", "is no plain value"),
+        ("a = [1, 1]\n" + "a = [a, a, a, a]\n" * 20, "has more than 200000 values"),
+        ("a = dict(x=1)\n" + "a = dict(x=a, y=a, z=a)\n" * 20, "has more than 200000 values"),
+        ("a = [[1, 2, 3]] * 100000\n", "has more than 200000 values"),
+        ("a = 1\n" * 300_000, "a config has 1048576 at most"),
+        ("model = dict(type='RetinaNet', bbox_head=dict(type='RetinaHead', num_classes=2), neck=dict(type='FPN'), "
+         "backbone=dict(type='ResNet', out_indices=(9,)))\n", "holds something of another form than RetinaNet"),
+        ("model = dict(type='YOLOV3', backbone=dict(type='Darknet', depth=53), bbox_head=dict(num_classes=2, "
+         "anchor_generator=dict(type='YOLOAnchorGenerator', base_sizes=7)))\n", "holds something of another form"),
         ("a = " + "[" * 5000 + "]" * 5000 + "\n", "is no config in Python|is nested too deep"),
         ("_base_ = 'gone.py'\n", r"gone\.py: there is no such file, a base of .*leaf\.py"),
         ("_base_ = 'leaf.py'\n", "names itself among its bases"),
@@ -205,3 +215,13 @@ def test_values_of_bases_can_be_asked_for_and_replaced(tmp_path):
         "c = -_base_.b\n"
     )
     assert read_mm(tmp_path / "leaf.py") == {"a": {"x": {"q": 1}, "w": 6}, "b": 6, "c": -6}
+
+
+def test_nothing_of_a_foreign_config_becomes_a_line_of_ours(tmp_path):
+    """A text with ends of lines would write keys of its own, such as modules to import."""
+    evil = "x\\nimports: [os]\\n"
+    text = RETINA.replace("open-mmlab://resnext101_32x4d", evil) + f"extra = {{'{evil}': 1}}\n"
+    (tmp_path / "evil.py").write_text(text.replace("extra = ", "extra = dict(a=1)\nmodel_more = "))
+    assert main(["config", "from-mm", str(tmp_path / "evil.py"), "--output", str(tmp_path / "ours.yml")]) == 0
+    found = load_config(tmp_path / "ours.yml", check=False).as_dict()
+    assert "imports" not in found and found["model"]["type"] == "RetinaNet"

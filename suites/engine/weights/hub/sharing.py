@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import yaml
 
-from framework.atomic import copy_file, make_folder, remove, write_text
+from framework.atomic import copy_file, make_folder, write_text
 from framework.errors import CheckpointError, ConfigError
 from framework.extras import DISTRIBUTION
 from framework.io import load_metadata
-from framework.locks import alone
 from framework.outside import read_json
 from suites.engine.config import Config, load_config
 from suites.engine.run.folder import RunFolder, best_weights
@@ -33,6 +33,7 @@ _PIPELINES = {  # the hub's names of tasks
     "video": "video-classification",
     "ctr": "tabular-classification",
 }
+_PLACE = re.compile(r"[/~]|[A-Za-z]:[\\/]|file:")
 _NOT_FIGURES = ("step", "epoch")
 _MOST_CLASSES = 60  # named in a card
 
@@ -40,7 +41,7 @@ _MOST_CLASSES = 60  # named in a card
 def pack(run: Path, folder: Path, name: str, licence: str) -> list[Path]:
     """Write the files of a repository; return them.
 
-    Where the data lay is not told: `data.root` of the config becomes the folder's name alone.
+    Where things lay is not told: of paths from a root or a home on, the config keeps the last name alone.
 
     Args:
         run: a run folder with weights.
@@ -100,18 +101,6 @@ def unpack(folder: Path, run: Path) -> None:
 def is_shared_run(folder: Path) -> bool:
     """Whether a folder holds what `pack` wrote."""
     return all((folder / name).is_file() for name in (CONFIG, PROCESSOR, WEIGHTS))
-
-
-def shared_run(folder: Path) -> Path:
-    """The run folder of a fetched repository, made at its first use beside its files."""
-    run = folder / "run"
-    made = run / "weights" / "best.safetensors"  # the last file that is written
-    if not made.is_file():
-        with alone(folder / ".running"):  # of several processes one makes it
-            if not made.is_file():
-                remove(run)
-                unpack(folder, run)
-    return run
 
 
 def upload(folder: Path, name: str, *, private: bool) -> str:
@@ -219,10 +208,11 @@ def _figures(path: Path) -> dict[str, float]:
 
 
 def _without_places(value: Any) -> Any:
-    """A plain config whose paths of data are their last names alone."""
+    """A plain config whose paths from a root or a home on are their last names alone."""
     if isinstance(value, dict):
-        return {
-            key: Path(each).name or "data" if key == "root" and isinstance(each, str) else _without_places(each)
-            for key, each in value.items()
-        }
-    return [_without_places(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_places(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_places(each) for each in value]
+    if isinstance(value, str) and _PLACE.match(value):
+        return PureWindowsPath(value).name or "data"  # it knows both kinds of slashes
+    return value

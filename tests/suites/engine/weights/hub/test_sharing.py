@@ -25,7 +25,11 @@ extends: classification/resnet50_imagenet
 model:
   backbone: {$replace: {type: MobileNetV3, size: small, out_strides: [32], scale: 0.35}}
   num_classes: 3
-data: {num_classes: 3, root: /home/ann/secret_project/pets}
+data:
+  num_classes: 3
+  root: /home/ann/secret_project/pets
+  train: {dataset: {root: "~/secret_project/more/train"}}
+runtime: {weights: "/home/ann/secret_project/old.safetensors"}
 """
 
 
@@ -105,7 +109,7 @@ def test_what_cannot_be_shared_is_refused_by_name(run, tmp_path):
 def test_a_repository_that_is_no_run_of_ours_says_where_its_name_goes(hub, tmp_path):
     hub.add("ann/bert", {"config.json": b"{}", "model.safetensors": b"\x02\0\0\0\0\0\0\0{}"})
     assert main(["zoo", "fetch", "hf:ann/bert"]) == 0
-    with pytest.raises(ConfigError, match="name it as the weights of a config of yours"):
+    with pytest.raises(CheckpointError, match="Name it as the weights of a config of yours"):
         engine.load("hf:ann/bert")
 
 
