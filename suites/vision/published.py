@@ -69,11 +69,11 @@ def _transformer(fields: Mapping[str, Any], where: str, patch: int, side: int) -
         raise CheckpointError(f"{where}: hidden_size is {width} with {heads} heads; known are {known}")
     found: dict[str, Any] = {"size": size, "image_size": _number(fields, where, "image_size", side)}
     found["blocks"] = _number(fields, where, "num_hidden_layers", 12)
-    side = _number(fields, where, "patch_size", patch)
-    if side != patch and patch == 14:
+    cell = _number(fields, where, "patch_size", patch)
+    if cell != patch and patch == 14:
         raise CheckpointError(f"{where}: patch_size is {fields['patch_size']}; DINOv2 has 14")
-    tokens = (found["image_size"] // side) ** 2 + _number(fields, where, "num_register_tokens", 1)
-    expect_size(width * (tokens + 3 * side**2 + 12 * width * found["blocks"]), found["blocks"], where)
+    tokens = (found["image_size"] // cell) ** 2 + _number(fields, where, "num_register_tokens", 1)
+    expect_size(width * (tokens + 3 * cell**2 + 12 * width * found["blocks"]), found["blocks"], where)
     return found
 
 

@@ -6,15 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from framework import nn, ops, tensor
+from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn.init import TruncatedNormal
 from framework.tensor import Tensor
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
-from suites.engine.weights import drawn
 from suites.nlp.models.bert_config import PRESETS, BertConfig, config_of_folder
 from suites.nlp.models.encoder import LayeredEncoder
 
@@ -129,24 +126,6 @@ class Bert(LayeredEncoder):
             for _ in range(c.layers)
         )
         self.pooler = nn.Linear(c.hidden_size, c.hidden_size, initializer=initializer)
-
-    def forward(
-        self,
-        ids: Tensor,
-        offsets: Tensor,
-        segment_ids: Tensor | None = None,
-        positions: Tensor | None = None,
-        task_ids: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """See `TextEncoder.forward`; pooled is tanh of a linear layer on each sequence's first token."""
-        x = self.states(ids, offsets, segment_ids, positions, task_ids)[-1]
-        return x, self.pooled(x, offsets)
-
-    def answers(self) -> dict[str, np.ndarray]:
-        """Vectors of two drawn sequences, of their tokens and pooled; see `suites.engine.weights.answers`."""
-        ids, offsets = tensor(drawn(8, self.vocab_size)), tensor(np.array([0, 5, 8], np.int64))
-        tokens, pooled = self(ids, offsets)
-        return {"tokens": tokens.numpy().mean(axis=0), "pooled": pooled.numpy().mean(axis=0)}
 
     def states(
         self,

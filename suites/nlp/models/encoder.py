@@ -5,9 +5,12 @@ Sequences are ragged: the tokens of all of them one after the other, and where e
 
 from __future__ import annotations
 
-from framework import nn
+import numpy as np
+
+from framework import nn, tensor
 from framework.tensor import Tensor
 from suites.engine.registry import register_role
+from suites.engine.weights import drawn
 
 
 class TextEncoder(nn.Layer):
@@ -57,6 +60,18 @@ class LayeredEncoder(TextEncoder):
 
     layer_count: int
 
+    def forward(
+        self,
+        ids: Tensor,
+        offsets: Tensor,
+        segment_ids: Tensor | None = None,
+        positions: Tensor | None = None,
+        task_ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """See `TextEncoder.forward`: the last layer's vectors, and what `pooled` makes of them."""
+        x = self.states(ids, offsets, segment_ids, positions, task_ids)[-1]
+        return x, self.pooled(x, offsets)
+
     def states(
         self,
         ids: Tensor,
@@ -71,6 +86,12 @@ class LayeredEncoder(TextEncoder):
     def pooled(self, sequence: Tensor, offsets: Tensor) -> Tensor:
         """[B, D]: a vector of each sequence.  sequence: [T, D], as `forward` gives it; offsets: [B + 1]."""
         raise NotImplementedError
+
+    def answers(self) -> dict[str, np.ndarray]:
+        """Vectors of two drawn sequences, of their tokens and pooled; see `suites.engine.weights.answers`."""
+        ids, offsets = tensor(drawn(8, self.vocab_size)), tensor(np.array([0, 5, 8], np.int64))
+        tokens, pooled = self(ids, offsets)
+        return {"tokens": tokens.numpy().mean(axis=0), "pooled": pooled.numpy().mean(axis=0)}
 
 
 register_role("encoder", TextEncoder, doc="Token ids to a vector for each token and each sequence.")

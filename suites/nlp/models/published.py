@@ -21,7 +21,7 @@ from framework.nn.activation import activation
 from framework.nn.init import TruncatedNormal
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names, Source, drawn
+from suites.engine.weights import Names, Source
 from suites.engine.weights.published import read_description
 from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
 from suites.nlp.models.published_config import Disentangled, EncoderConfig, describe, encoder_config
@@ -352,18 +352,6 @@ class PublishedEncoder(LayeredEncoder):
         pools = summary != "none" and (c.pooler or self._classifies)
         self.pooler = nn.Linear(c.hidden_size, c.hidden_size, initializer=initializer) if pools else None
 
-    def forward(
-        self,
-        ids: Tensor,
-        offsets: Tensor,
-        segment_ids: Tensor | None = None,
-        positions: Tensor | None = None,
-        task_ids: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """See `TextEncoder.forward`; pooled is each sequence's first token, through the pooler where there is one."""
-        x = self.states(ids, offsets, segment_ids, positions, task_ids)[-1]
-        return x, self.pooled(x, offsets)
-
     def states(
         self,
         ids: Tensor,
@@ -424,12 +412,6 @@ class PublishedEncoder(LayeredEncoder):
     def class_tensors(self) -> tuple[str, ...]:
         """A pooler may be missing, as in models of masked words; not that of a classifier."""
         return () if self._classifies else (r"^pooler\.",)
-
-    def answers(self) -> dict[str, np.ndarray]:
-        """Vectors of two drawn sequences, of their tokens and pooled; see `suites.engine.weights.answers`."""
-        ids, offsets = tensor(drawn(8, self.vocab_size)), tensor(np.array([0, 5, 8], np.int64))
-        tokens, pooled = self(ids, offsets)
-        return {"tokens": tokens.numpy().mean(axis=0), "pooled": pooled.numpy().mean(axis=0)}
 
 
 @register("encoder", "Published")
