@@ -101,6 +101,8 @@ def image_folder(arguments: Arguments, classes: int) -> None:
 
 
 def coco(arguments: Arguments, classes: int) -> None:
+    if arguments.get("first_id") == 0:  # COCO's ids begin with 1, so label 0 has no category
+        classes -= 1
     part, images = Path(arguments["annotations"]).stem, []
     for number in range(COUNT):
         images.append({"id": number, "file_name": f"{part}{number}.png", "height": HEIGHT, "width": WIDTH})

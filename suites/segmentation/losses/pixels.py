@@ -125,7 +125,9 @@ class OhemCrossEntropy(SegmentationLoss):
         """The loss."""
         loss = ops.reshape(ops.cross_entropy(logits, labels, ignore_index=IGNORE), shape=(-1,))
         with no_grad():
-            least = ops.topk(loss.detach(), k=self.min_kept)[0][self.min_kept - 1 : self.min_kept]
+            # With as many zeros behind, a batch of fewer pixels has a `min_kept`-th largest too.
+            padded = ops.pad(loss.detach(), pads=(0, self.min_kept))
+            least = ops.topk(padded, k=self.min_kept)[0][self.min_kept - 1 : self.min_kept]
             bound = ops.minimum(least, float(-np.log(self.threshold)))
             labelled = ops.reshape(labelled_pixels(labels), shape=(-1,))
             hard = ops.cast(loss.detach() >= bound, dtype="float32") * labelled
