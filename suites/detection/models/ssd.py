@@ -84,7 +84,7 @@ class SSDNeck(Neck):
 
 @register("head")
 class SSDHead(Head):
-    """A 3x3 convolution for classes and one for boxes on each map. Class 0 of the logits is background.
+    """A convolution for classes and one for boxes on each map. Class 0 of the logits is background.
 
     Parameters: `cls_outs.I`, `box_outs.I`; channel a * (1 + K) + k is class k of prior a.
 
@@ -96,6 +96,7 @@ class SSDHead(Head):
         loss: what is minimised.
         postprocess: how detections are chosen.
         landmarks: L, points of each object that are predicted too, such as the 5 of a face; by `mark_outs.I`.
+        kernel: of the convolutions: 3, or 1 where the neck has looked around.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class SSDHead(Head):
         loss: SSDLoss | None = None,
         postprocess: PostProcess = _POSTPROCESS,
         landmarks: int = 0,
+        kernel: int = 3,
     ) -> None:
         super().__init__()
         if num_classes < 1 or landmarks < 0:
@@ -125,9 +127,9 @@ class SSDHead(Head):
         self.loss = loss or SSDLoss()
         self.postprocess = postprocess
         pairs = list(zip(in_channels, self.anchors.per_cell, strict=True))
-        self.cls_outs = nn.LayerList(_out(c, each * (1 + num_classes)) for c, each in pairs)
-        self.box_outs = nn.LayerList(_out(c, each * 4) for c, each in pairs)
-        self.mark_outs = nn.LayerList(_out(c, each * 2 * landmarks) for c, each in pairs if landmarks)
+        self.cls_outs = nn.LayerList(_out(c, each * (1 + num_classes), kernel) for c, each in pairs)
+        self.box_outs = nn.LayerList(_out(c, each * 4, kernel) for c, each in pairs)
+        self.mark_outs = nn.LayerList(_out(c, each * 2 * landmarks, kernel) for c, each in pairs if landmarks)
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Maps [N, H, W, C_s]; logits [N, P, 1 + K] and codes of boxes [N, P, 4]."""
@@ -225,5 +227,5 @@ def _layer(in_channels: int, out: int, kernel: int, stride: int, padding: int, n
     return [conv, *([nn.BatchNorm(out)] if norm else []), nn.Activation("relu")]
 
 
-def _out(in_channels: int, out: int) -> nn.Conv2d:
-    return nn.Conv2d(in_channels, out, 3, initializer=nn.init.Xavier("uniform"))
+def _out(in_channels: int, out: int, kernel: int) -> nn.Conv2d:
+    return nn.Conv2d(in_channels, out, kernel, initializer=nn.init.Xavier("uniform"))

@@ -17,7 +17,7 @@ _PADDLE_BLOCKS = ("2_1", "2_2", "3_1", "3_2", "4_1", "4_2", *(f"5_{i}" for i in 
 
 @register("backbone")
 class MobileNetV1(Stack):
-    """Stem and 13 blocks of a depthwise 3x3 and a 1x1 convolution, each with batch norm and ReLU.
+    """Stem and 13 blocks of a depthwise 3x3 and a 1x1 convolution, each with batch norm and an activation.
 
     Args:
         scale: factor on all channel numbers ("width multiplier"), rounded to multiples of 8.
@@ -25,6 +25,7 @@ class MobileNetV1(Stack):
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
+        act: the activation: "relu", or "leaky_relu" of slope 0.1, as RetinaFace has it.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("paddledetection",)  # PaddleClas 2.0's too
@@ -36,12 +37,13 @@ class MobileNetV1(Stack):
         freeze_at: int = 0,
         frozen_norm: bool = False,
         pretrained: str | None = None,
+        act: str = "relu",
     ) -> None:
         super().__init__()
         check_scale("MobileNetV1", scale)
         self.strides = check_strides("MobileNetV1", out_strides, (2, 4, 8, 16, 32))
         width = _scaled(32, scale)
-        self.stem = nn.ConvBNAct(3, width, 3, stride=2)
+        self.stem = nn.ConvBNAct(3, width, 3, stride=2, act=act)
         blocks: list[nn.Layer] = []
         last: dict[int, tuple[int, int]] = {}  # stride -> (index, channels) of its last block
         total = 2
@@ -49,7 +51,7 @@ class MobileNetV1(Stack):
             total *= stride
             if total > self.strides[-1]:
                 break
-            blocks.append(_separable(width, _scaled(out, scale), stride))
+            blocks.append(_separable(width, _scaled(out, scale), stride, act))
             width = _scaled(out, scale)
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
@@ -70,10 +72,10 @@ class MobileNetV1(Stack):
         return Names(linear("fc", "out", paddle=True))
 
 
-def _separable(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
+def _separable(in_channels: int, out_channels: int, stride: int, act: str) -> nn.Sequential:
     return nn.Sequential(
-        nn.ConvBNAct(in_channels, in_channels, 3, stride, groups=in_channels),
-        nn.ConvBNAct(in_channels, out_channels, 1),
+        nn.ConvBNAct(in_channels, in_channels, 3, stride, groups=in_channels, act=act),
+        nn.ConvBNAct(in_channels, out_channels, 1, act=act),
     )
 
 

@@ -1,0 +1,6 @@
+"""Detectors of faces with the points of each face, as others published them."""
+
+from suites.detection.models.faces.blazeface import BlazeFace
+from suites.detection.models.faces.retinaface import ContextPyramid, RetinaFace
+
+__all__ = ["BlazeFace", "ContextPyramid", "RetinaFace"]
