@@ -276,7 +276,7 @@ class BlazeFace(OneStageDetector):
     ) -> None:
         if camera not in _CAMERAS:
             raise AttributeValueError(f"BlazeFace: camera is '{camera}'; it must be one of {', '.join(_CAMERAS)}")
-        head = Factory.of(BlazeFaceHead, camera=camera, loss=loss, postprocess=postprocess)
+        head: Factory[Head] = Factory.of(BlazeFaceHead, camera=camera, loss=loss, postprocess=postprocess)
         super().__init__(BlazeFaceBackbone(camera), head, Factory.of(SSDNeck, extras=()), pretrained)
         self.landmarks = len(POINTS)
 
@@ -288,7 +288,7 @@ class BlazeFace(OneStageDetector):
     def names_in(self, scheme: str) -> Names:
         """Names in the PyTorch files of github.com/hollance/BlazeFace-PyTorch."""
         backbone = {f"backbone.{ours}": source for ours, source in self.backbone.names_in(scheme).sources.items()}
-        pairs = {}
+        pairs: dict[str, str] = {}
         for i, level in enumerate((8, 16)):  # so in both files
             pairs |= {f"head.cls_outs.{i}": f"classifier_{level}", f"head.box_outs.{i}": f"regressor_{level}"}
         return Names({**backbone, **convs(pairs)})
