@@ -64,9 +64,7 @@ def main() -> None:
         (wanted,) = peer.run(None, dict(zip((i.name for i in peer.get_inputs()), values, strict=True)))
         (found,) = Session(open_model(path)).run(values)
         apart.append(float(np.abs(found - wanted).max() / np.abs(wanted).max()))
-        print(
-            f"{path.name}: {list(wanted.shape)}, largest difference {apart[-1]:.1e} of the largest", flush=True
-        )
+        print(f"{path.name}: {list(wanted.shape)}, largest difference {apart[-1]:.1e} of the largest", flush=True)
     if max(apart) > LIMIT:
         raise SystemExit(f"a file is further off than {LIMIT:.0e}")
 
