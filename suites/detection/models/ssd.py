@@ -19,17 +19,18 @@ from suites.detection.matching import rows_of
 from suites.detection.models import paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
-from suites.detection.models.torchvision_names import convs, known
+from suites.detection.models.torchvision_names import convs, known, ssdlite
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
-from suites.vision.backbones import VGG, Backbone
+from suites.vision.backbones import VGG, Backbone, MobileNetV3
 from suites.vision.backbones.vgg import torchvision_name
 
 # (channels between, channels out, kernel, stride, padding) of each extra level
 SSD300_EXTRAS = ((256, 512, 3, 2, 1), (128, 256, 3, 2, 1), (128, 256, 3, 1, 0), (128, 256, 3, 1, 0))
 _POSTPROCESS = PostProcess(0.01, 400, 0.45, 200)
+_LITE_EPS = 1e-3  # of SSDlite's batch norms, as of MobileNetV3's
 CODE = (10.0, 10.0, 5.0, 5.0)  # weights of the box code: 1 / the "variances" 0.1, 0.1, 0.2, 0.2
 
 
@@ -46,6 +47,7 @@ class SSDNeck(Neck):
         l2_norm: length that each pixel of the first map starts with, learnt for each channel (Liu et al. 2015,
             ParseNet); 20 for VGG. None leaves the map as it is.
         norm: batch norm in the extra levels, without which the paper's VGG gets along.
+        lite: SSDlite's levels, the second convolution depthwise and a 1x1 one behind it; ReLU6 (Sandler et al. 2018).
     """
 
     def __init__(
@@ -55,17 +57,21 @@ class SSDNeck(Neck):
         extras: tuple[tuple[int, int, int, int, int], ...] = SSD300_EXTRAS,
         l2_norm: float | None = None,
         norm: bool = True,
+        lite: bool = False,
     ) -> None:
         super().__init__()
-        self.norm = norm
+        self.norm, self.lite = norm, lite
         self.scale: Tensor | None = None
         if l2_norm is not None:
             self.add_parameter("scale", (in_channels[0],), nn.init.Constant(l2_norm))
         self.extras = nn.LayerList()
         channels, strides = list(in_channels), list(in_strides)
         for middle, out, kernel, stride, padding in extras:
-            first = _layer(channels[-1], middle, 1, 1, 0, norm)
-            self.extras.append(nn.Sequential(*first, *_layer(middle, out, kernel, stride, padding, norm)))
+            if lite:
+                self.extras.append(_lite_level(channels[-1], middle, out, kernel, stride))
+            else:
+                first = _layer(channels[-1], middle, 1, 1, 0, norm)
+                self.extras.append(nn.Sequential(*first, *_layer(middle, out, kernel, stride, padding, norm)))
             channels.append(out)
             strides.append(strides[-1] * stride)
         self.channels, self.strides = tuple(channels), tuple(strides)
@@ -96,6 +102,7 @@ class SSDHead(Head):
         loss: what is minimised.
         postprocess: how detections are chosen.
         landmarks: L, points of each object that are predicted too, such as the 5 of a face; by `mark_outs.I`.
+        lite: SSDlite's: the 3x3 convolutions are depthwise, with a 1x1 one behind each.
     """
 
     def __init__(
@@ -107,6 +114,7 @@ class SSDHead(Head):
         loss: SSDLoss | None = None,
         postprocess: PostProcess = _POSTPROCESS,
         landmarks: int = 0,
+        lite: bool = False,
     ) -> None:
         super().__init__()
         if num_classes < 1 or landmarks < 0:
@@ -114,7 +122,7 @@ class SSDHead(Head):
                 f"SSDHead: num_classes is {num_classes} and landmarks {landmarks}; num_classes must be 1 or more, "
                 "landmarks 0 or more"
             )
-        self.landmarks = landmarks
+        self.landmarks, self.lite = landmarks, lite
         self.num_classes = num_classes
         self.anchors = (priors or SSD300).grid()
         if len(in_channels) != len(self.anchors.levels):
@@ -125,9 +133,10 @@ class SSDHead(Head):
         self.loss = loss or SSDLoss()
         self.postprocess = postprocess
         pairs = list(zip(in_channels, self.anchors.per_cell, strict=True))
-        self.cls_outs = nn.LayerList(_out(c, each * (1 + num_classes)) for c, each in pairs)
-        self.box_outs = nn.LayerList(_out(c, each * 4) for c, each in pairs)
-        self.mark_outs = nn.LayerList(_out(c, each * 2 * landmarks) for c, each in pairs if landmarks)
+        out = _lite_out if lite else _out
+        self.cls_outs = nn.LayerList(out(c, each * (1 + num_classes)) for c, each in pairs)
+        self.box_outs = nn.LayerList(out(c, each * 4) for c, each in pairs)
+        self.mark_outs = nn.LayerList(out(c, each * 2 * landmarks) for c, each in pairs if landmarks)
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Maps [N, H, W, C_s]; logits [N, P, 1 + K] and codes of boxes [N, P, 4]."""
@@ -192,18 +201,25 @@ class SSD(OneStageDetector):
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """Whose names its tensors have: those of SSD as in the paper, on VGG with fc6 and fc7."""
+        """Whose names its tensors have: those of SSD as in the paper, on VGG with fc6 and fc7, and of SSDlite."""
         backbone, neck, head = self.backbone, self.neck, self.head
+        if isinstance(backbone, MobileNetV3):
+            parts = isinstance(neck, SSDNeck) and neck.lite and isinstance(head, SSDHead) and head.lite
+            return ("torchvision",) if parts and backbone.ssdlite and len(backbone.openers) == 1 else ()
         if not isinstance(backbone, VGG) or backbone.fc6 is None or backbone.strides != (8, 16):
             return ()
-        if not isinstance(neck, SSDNeck) or neck.norm or not isinstance(head, SSDHead) or head.landmarks:
+        if not isinstance(neck, SSDNeck) or neck.norm or neck.lite or not isinstance(head, SSDHead):
+            return ()
+        if head.landmarks or head.lite:
             return ()
         found = known(backbone, paddledetection_names.SCHEME)
         return ("torchvision", *found) if len(backbone.convs) == 13 else found  # there are none of VGG-19
 
     def names_in(self, scheme: str) -> Names:
-        """Names in torchvision's `ssd300_vgg16`, or PaddleDetection's."""
+        """Names in torchvision's `ssd300_vgg16` and `ssdlite320_mobilenet_v3_large`, or PaddleDetection's."""
         assert isinstance(self.neck, SSDNeck) and isinstance(self.head, SSDHead)
+        if isinstance(self.backbone, MobileNetV3):
+            return ssdlite(self.backbone, len(self.neck.extras), len(self.neck.channels))
         extras, scaled = len(self.neck.extras), self.neck.scale is not None
         if scheme == paddledetection_names.SCHEME:
             anchors = self.head.anchors.per_cell
@@ -225,5 +241,20 @@ def _layer(in_channels: int, out: int, kernel: int, stride: int, padding: int, n
     return [conv, *([nn.BatchNorm(out)] if norm else []), nn.Activation("relu")]
 
 
-def _out(in_channels: int, out: int) -> nn.Conv2d:
+def _out(in_channels: int, out: int) -> nn.Layer:
     return nn.Conv2d(in_channels, out, 3, initializer=nn.init.Xavier("uniform"))
+
+
+def _lite_level(in_channels: int, middle: int, out: int, kernel: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.ConvBNAct(in_channels, middle, 1, act="relu6", norm_eps=_LITE_EPS),
+        nn.ConvBNAct(middle, middle, kernel, stride, groups=middle, act="relu6", norm_eps=_LITE_EPS),
+        nn.ConvBNAct(middle, out, 1, act="relu6", norm_eps=_LITE_EPS),
+    )
+
+
+def _lite_out(in_channels: int, out: int) -> nn.Layer:
+    return nn.Sequential(
+        nn.ConvBNAct(in_channels, in_channels, 3, groups=in_channels, act="relu6", norm_eps=_LITE_EPS),
+        nn.Conv2d(in_channels, out, 1, initializer=nn.init.Normal(0.03)),
+    )
