@@ -122,6 +122,7 @@ class MobileNetV3(Stack):
         x, maps = self.stem(x), []
         for i, block in enumerate(self.blocks):
             if i in self.openers:
+                assert isinstance(block, InvertedResidual)
                 first, *others = block.body
                 maps.append(first(x))
                 x = nn.Sequential(*others)(maps[-1])
