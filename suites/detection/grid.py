@@ -26,15 +26,19 @@ class Level:
         stride: pixels a cell is wide and high.
         first: number of its first anchor among all anchors.
         anchors: float32 [A, 2], width and height in pixels of the network's input.
+        scale_xy: factor s on the centre's place in its cell, see `place_in_cell`.
     """
 
     stride: int
     first: int
     anchors: np.ndarray
+    scale_xy: float = 1.0
 
 
-def split_anchors(anchors: Sequence[Sequence[float]], strides: Sequence[int]) -> list[Level]:
-    """Deals out anchors, sorted from small to large, evenly to levels, finest first.
+def split_anchors(
+    anchors: Sequence[Sequence[float]], strides: Sequence[int], scales: Sequence[float] | None = None
+) -> list[Level]:
+    """Deals out anchors, sorted from small to large, evenly to levels, finest first; `scales` are their `scale_xy`.
 
     Raises:
         AttributeValueError: they do not divide evenly, or one is not a positive (width, height).
@@ -47,7 +51,8 @@ def split_anchors(anchors: Sequence[Sequence[float]], strides: Sequence[int]) ->
             f"anchors: {len(sizes)} anchors do not divide into {len(strides)} levels (strides {list(strides)})"
         )
     each = len(sizes) // len(strides)
-    return [Level(s, i * each, sizes[i * each : (i + 1) * each]) for i, s in enumerate(strides)]
+    places = zip(strides, scales or [1.0] * len(strides), strict=True)
+    return [Level(s, i * each, sizes[i * each : (i + 1) * each], xy) for i, (s, xy) in enumerate(places)]
 
 
 @dataclass(frozen=True)
@@ -83,18 +88,18 @@ def make_grid(level: Level, raw: Tensor) -> Grid:
     return Grid(x, y, anchors, columns, rows, first)
 
 
-def decode_boxes(raw: Tensor, grid: Grid, stride: int, scale_xy: float = 1.0) -> Tensor:
+def decode_boxes(raw: Tensor, grid: Grid, level: Level) -> Tensor:
     """Boxes [N, P, 4] in pixels from raw (tx, ty, tw, th): [N, P, >= 4]; see `box_of`."""
     cell = ops.concat([ops.expand_dims(grid.x, axis=-1), ops.expand_dims(grid.y, axis=-1)], axis=-1)  # [P, 2]
-    return box_of(_columns(raw, 0, 2), _columns(raw, 2, 4), cell, grid.anchors, stride, scale_xy)
+    return box_of(_columns(raw, 0, 2), _columns(raw, 2, 4), cell, grid.anchors, level)
 
 
-def box_of(xy: Tensor, wh: Tensor, cell: Tensor, anchor: Tensor, stride: int, scale_xy: float = 1.0) -> Tensor:
+def box_of(xy: Tensor, wh: Tensor, cell: Tensor, anchor: Tensor, level: Level) -> Tensor:
     """Boxes [..., 4] in pixels from raw (tx, ty) and (tw, th), cells (column, row) and anchors (w, h): [..., 2] each.
 
     Centre = (place + cell) * stride, size = anchor * exp(t) (Redmon and Farhadi 2018, eq. in section 2.1).
     """
-    centre = (place_in_cell(xy, scale_xy) + cell) * float(stride)
+    centre = (place_in_cell(xy, level.scale_xy) + cell) * float(level.stride)
     # exp(8) times an anchor is far more than any image; the bound keeps an untrained network's boxes finite.
     half = ops.exp(ops.clip(wh, min=-8.0, max=8.0)) * (anchor * 0.5)
     return ops.concat([centre - half, centre + half], axis=-1)

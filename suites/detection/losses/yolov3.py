@@ -72,12 +72,10 @@ class OutputForm:
 
     Attributes:
         classes: K.
-        scale_xy: factor s on the centre's place in its cell, s * sigmoid(t) - (s - 1) / 2 ("grid sensitive").
         iou_aware: whether the overlap of box and object is predicted too.
     """
 
     classes: int
-    scale_xy: float = 1.0
     iou_aware: bool = False
 
     @property
@@ -144,7 +142,7 @@ class YOLOv3Loss:
             smooth = min(1 / form.classes, 1 / 40) if self.label_smooth else 0.0
             gt_classes = ops.one_hot(targets.classes, depth=form.classes, dtype="float32")
             gt_classes = gt_classes * (1 - 2 * smooth) + smooth
-            background = self._background(raw.detach(), level, grid, match, targets, form.scale_xy)
+            background = self._background(raw.detach(), level, grid, match, targets)
         rows = ops.gather(ops.reshape(raw, shape=(-1, form.width)), match.index)  # [N, M, width]
         xy, wh, objectness, pred_iou, pred_logits = form.split(rows)
         sized = match.weight * match.small
@@ -153,10 +151,10 @@ class YOLOv3Loss:
         all_objectness = raw[:, :, 4:5]  # [N, P, 1]
         positive_loss = ops.sum(ops.softplus(-objectness) * weight, axes=(1, 2))  # cross entropy of "object", [N]
         negative_loss = ops.sum(ops.softplus(all_objectness) * background, axes=(1, 2))  # of "nothing", [N]
-        if form.scale_xy == 1.0:
+        if level.scale_xy == 1.0:
             xy_loss = ops.sigmoid_cross_entropy(xy, match.xy)
         else:
-            xy_loss = ops.abs(place_in_cell(xy, form.scale_xy) - match.xy)
+            xy_loss = ops.abs(place_in_cell(xy, level.scale_xy) - match.xy)
         terms = {
             "loss_xy": _mean_of_images(xy_loss * size_weight),
             "loss_wh": _mean_of_images(ops.abs(wh - match.wh) * size_weight),
@@ -164,7 +162,7 @@ class YOLOv3Loss:
             "loss_cls": _mean_of_images(ops.sigmoid_cross_entropy(pred_logits, gt_classes) * weight),
         }
         if self.iou is not None or pred_iou is not None:
-            boxes = box_of(xy, wh, match.cell, match.anchor, level.stride, form.scale_xy)  # [N, M, 4]
+            boxes = box_of(xy, wh, match.cell, match.anchor, level)  # [N, M, 4]
         if self.iou is not None:
             terms["loss_iou"] = ops.mean(ops.sum(self.iou(boxes, targets.boxes) * sized, axes=(1,)))
         if pred_iou is not None:
@@ -174,11 +172,9 @@ class YOLOv3Loss:
             terms["loss_iou_aware"] = _mean_of_images(aware)
         return terms
 
-    def _background(
-        self, raw: Tensor, level: Level, grid: Grid, match: _Matches, targets: Targets, scale_xy: float
-    ) -> Tensor:
+    def _background(self, raw: Tensor, level: Level, grid: Grid, match: _Matches, targets: Targets) -> Tensor:
         """1 where a prediction should see nothing, 0 where it is positive or ignored: [N, P, 1]."""
-        overlap = ops.max_iou(decode_boxes(raw, grid, level.stride, scale_xy), targets.boxes)  # [N, P]
+        overlap = ops.max_iou(decode_boxes(raw, grid, level), targets.boxes)  # [N, P]
         below = ops.cast(overlap <= self.ignore_iou, dtype="float32")
         positive = ops.cast(match.weight > 0.0, dtype="float32")
         flat = ops.full_like(ops.reshape(below, shape=(-1,)), value=0.0)

@@ -12,7 +12,7 @@ from typing import Literal
 from framework import nn, ops
 from framework.tensor import Tensor
 from suites.engine.contract.losses import Loss
-from suites.engine.registry import register_role
+from suites.engine.registry import register, register_role
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,23 @@ class Neck(nn.Layer):
 
     channels: tuple[int, ...]
     strides: tuple[int, ...]
+
+
+class NoNeck(Neck):
+    """The backbone's maps as they are.
+
+    Args:
+        in_channels: of each map, finest first.
+        in_strides: of each map.
+    """
+
+    def __init__(self, in_channels: Sequence[int], in_strides: Sequence[int]) -> None:
+        super().__init__()
+        self.channels, self.strides = tuple(in_channels), tuple(in_strides)
+
+    def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
+        """maps: [N, H_s, W_s, C_s], finest first; the same."""
+        return list(maps)
 
 
 class Head(nn.Layer):
@@ -185,3 +202,4 @@ class PostProcess:
 register_role("detector", Detector, doc="A whole detection network.")
 register_role("neck", Neck, supplied=("in_channels", "in_strides"), doc="Feature maps to feature maps.")
 register_role("head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses.")
+register("neck")(NoNeck)

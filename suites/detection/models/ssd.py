@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -19,17 +19,19 @@ from suites.detection.matching import rows_of
 from suites.detection.models import paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
-from suites.detection.models.torchvision_names import convs, known
+from suites.detection.models.torchvision_names import convs, known, ssdlite
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
-from suites.vision.backbones import VGG, Backbone
+from suites.vision.backbones import VGG, Backbone, MobileNetV3
 from suites.vision.backbones.vgg import torchvision_name
 
 # (channels between, channels out, kernel, stride, padding) of each extra level
 SSD300_EXTRAS = ((256, 512, 3, 2, 1), (128, 256, 3, 2, 1), (128, 256, 3, 1, 0), (128, 256, 3, 1, 0))
 _POSTPROCESS = PostProcess(0.01, 400, 0.45, 200)
+_LITE_EPS = 1e-3  # of SSDlite's batch norms, as of MobileNetV3's
+Convolution = Literal["3x3", "1x1", "separable"]
 CODE = (10.0, 10.0, 5.0, 5.0)  # weights of the box code: 1 / the "variances" 0.1, 0.1, 0.2, 0.2
 
 
@@ -46,6 +48,7 @@ class SSDNeck(Neck):
         l2_norm: length that each pixel of the first map starts with, learnt for each channel (Liu et al. 2015,
             ParseNet); 20 for VGG. None leaves the map as it is.
         norm: batch norm in the extra levels, without which the paper's VGG gets along.
+        lite: SSDlite's levels, the second convolution depthwise and a 1x1 one behind it; ReLU6 (Sandler et al. 2018).
     """
 
     def __init__(
@@ -55,17 +58,21 @@ class SSDNeck(Neck):
         extras: tuple[tuple[int, int, int, int, int], ...] = SSD300_EXTRAS,
         l2_norm: float | None = None,
         norm: bool = True,
+        lite: bool = False,
     ) -> None:
         super().__init__()
-        self.norm = norm
+        self.norm, self.lite = norm, lite
         self.scale: Tensor | None = None
         if l2_norm is not None:
             self.add_parameter("scale", (in_channels[0],), nn.init.Constant(l2_norm))
         self.extras = nn.LayerList()
         channels, strides = list(in_channels), list(in_strides)
         for middle, out, kernel, stride, padding in extras:
-            first = _layer(channels[-1], middle, 1, 1, 0, norm)
-            self.extras.append(nn.Sequential(*first, *_layer(middle, out, kernel, stride, padding, norm)))
+            if lite:
+                self.extras.append(_lite_level(channels[-1], middle, out, kernel, stride))
+            else:
+                first = _layer(channels[-1], middle, 1, 1, 0, norm)
+                self.extras.append(nn.Sequential(*first, *_layer(middle, out, kernel, stride, padding, norm)))
             channels.append(out)
             strides.append(strides[-1] * stride)
         self.channels, self.strides = tuple(channels), tuple(strides)
@@ -96,7 +103,8 @@ class SSDHead(Head):
         loss: what is minimised.
         postprocess: how detections are chosen.
         landmarks: L, points of each object that are predicted too, such as the 5 of a face; by `mark_outs.I`.
-        kernel: of the convolutions: 3, or 1 where the neck has looked around.
+        convolution: what predicts on each map: "3x3"; "1x1" where the neck has looked around; "separable", SSDlite's,
+            a depthwise 3x3 with a 1x1 behind it.
     """
 
     def __init__(
@@ -108,15 +116,17 @@ class SSDHead(Head):
         loss: SSDLoss | None = None,
         postprocess: PostProcess = _POSTPROCESS,
         landmarks: int = 0,
-        kernel: int = 3,
+        convolution: Convolution = "3x3",
     ) -> None:
         super().__init__()
+        if convolution not in _OUTS:
+            raise AttributeValueError(f"SSDHead: convolution is '{convolution}'; it must be one of {', '.join(_OUTS)}")
         if num_classes < 1 or landmarks < 0:
             raise AttributeValueError(
                 f"SSDHead: num_classes is {num_classes} and landmarks {landmarks}; num_classes must be 1 or more, "
                 "landmarks 0 or more"
             )
-        self.landmarks = landmarks
+        self.landmarks, self.convolution = landmarks, convolution
         self.num_classes = num_classes
         self.anchors = (priors or SSD300).grid()
         if len(in_channels) != len(self.anchors.levels):
@@ -127,9 +137,10 @@ class SSDHead(Head):
         self.loss = loss or SSDLoss()
         self.postprocess = postprocess
         pairs = list(zip(in_channels, self.anchors.per_cell, strict=True))
-        self.cls_outs = nn.LayerList(_out(c, each * (1 + num_classes), kernel) for c, each in pairs)
-        self.box_outs = nn.LayerList(_out(c, each * 4, kernel) for c, each in pairs)
-        self.mark_outs = nn.LayerList(_out(c, each * 2 * landmarks, kernel) for c, each in pairs if landmarks)
+        out = _OUTS[convolution]
+        self.cls_outs = nn.LayerList(out(c, each * (1 + num_classes)) for c, each in pairs)
+        self.box_outs = nn.LayerList(out(c, each * 4) for c, each in pairs)
+        self.mark_outs = nn.LayerList(out(c, each * 2 * landmarks) for c, each in pairs if landmarks)
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Maps [N, H, W, C_s]; logits [N, P, 1 + K] and codes of boxes [N, P, 4]."""
@@ -194,18 +205,30 @@ class SSD(OneStageDetector):
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """Whose names its tensors have: those of SSD as in the paper, on VGG with fc6 and fc7."""
+        """Whose names its tensors have: those of SSD as in the paper, on VGG with fc6 and fc7, and of SSDlite."""
         backbone, neck, head = self.backbone, self.neck, self.head
+        if isinstance(backbone, MobileNetV3):
+            parts = (
+                isinstance(neck, SSDNeck)
+                and neck.lite
+                and isinstance(head, SSDHead)
+                and head.convolution == "separable"
+            )
+            return ("torchvision",) if parts and backbone.ssdlite and len(backbone.openers) == 1 else ()
         if not isinstance(backbone, VGG) or backbone.fc6 is None or backbone.strides != (8, 16):
             return ()
-        if not isinstance(neck, SSDNeck) or neck.norm or not isinstance(head, SSDHead) or head.landmarks:
+        if not isinstance(neck, SSDNeck) or neck.norm or neck.lite or not isinstance(head, SSDHead):
+            return ()
+        if head.landmarks or head.convolution != "3x3":
             return ()
         found = known(backbone, paddledetection_names.SCHEME)
         return ("torchvision", *found) if len(backbone.convs) == 13 else found  # there are none of VGG-19
 
     def names_in(self, scheme: str) -> Names:
-        """Names in torchvision's `ssd300_vgg16`, or PaddleDetection's."""
+        """Names in torchvision's `ssd300_vgg16` and `ssdlite320_mobilenet_v3_large`, or PaddleDetection's."""
         assert isinstance(self.neck, SSDNeck) and isinstance(self.head, SSDHead)
+        if isinstance(self.backbone, MobileNetV3):
+            return ssdlite(self.backbone, len(self.neck.extras), len(self.neck.channels))
         extras, scaled = len(self.neck.extras), self.neck.scale is not None
         if scheme == paddledetection_names.SCHEME:
             anchors = self.head.anchors.per_cell
@@ -227,5 +250,27 @@ def _layer(in_channels: int, out: int, kernel: int, stride: int, padding: int, n
     return [conv, *([nn.BatchNorm(out)] if norm else []), nn.Activation("relu")]
 
 
-def _out(in_channels: int, out: int, kernel: int) -> nn.Conv2d:
-    return nn.Conv2d(in_channels, out, kernel, initializer=nn.init.Xavier("uniform"))
+def _dense(in_channels: int, out: int) -> nn.Layer:
+    return nn.Conv2d(in_channels, out, 3, initializer=nn.init.Xavier("uniform"))
+
+
+def _pointwise(in_channels: int, out: int) -> nn.Layer:
+    return nn.Conv2d(in_channels, out, 1, initializer=nn.init.Xavier("uniform"))
+
+
+def _lite_level(in_channels: int, middle: int, out: int, kernel: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.ConvBNAct(in_channels, middle, 1, act="relu6", norm_eps=_LITE_EPS),
+        nn.ConvBNAct(middle, middle, kernel, stride, groups=middle, act="relu6", norm_eps=_LITE_EPS),
+        nn.ConvBNAct(middle, out, 1, act="relu6", norm_eps=_LITE_EPS),
+    )
+
+
+def _separable(in_channels: int, out: int) -> nn.Layer:
+    return nn.Sequential(
+        nn.ConvBNAct(in_channels, in_channels, 3, groups=in_channels, act="relu6", norm_eps=_LITE_EPS),
+        nn.Conv2d(in_channels, out, 1, initializer=nn.init.Normal(0.03)),
+    )
+
+
+_OUTS = {"3x3": _dense, "1x1": _pointwise, "separable": _separable}

@@ -12,8 +12,8 @@ from dataclasses import replace
 from suites.detection.models.base import Neck
 from suites.detection.models.fpn import FPN
 from suites.engine.weights import Names, Source
-from suites.vision.backbones import Backbone
-from suites.vision.backbones.naming import conv
+from suites.vision.backbones import Backbone, MobileNetV3
+from suites.vision.backbones.naming import conv, conv_norm
 
 OLD = "torchvision_old"
 SCHEMES = ("torchvision", OLD)
@@ -55,3 +55,34 @@ def convs(pairs: Mapping[str, str]) -> dict[str, Source]:
     for ours, theirs in pairs.items():
         sources |= conv(ours, theirs, bias=True)
     return sources
+
+
+def ssdlite(backbone: MobileNetV3, extras: int, levels: int) -> Names:
+    """Names in `ssdlite320_mobilenet_v3_large`, whose backbone is cut behind the expansion of its one opening block."""
+    (cut,) = backbone.openers
+    sources = {
+        f"backbone.{ours}": replace(source, names=tuple(_cut_name(name, cut + 1) for name in source.names))
+        for ours, source in backbone.names_in("torchvision").sources.items()
+    }
+    for i in range(extras):
+        for j in range(3):
+            sources |= conv_norm(f"neck.extras.{i}.{j}", f"backbone.extra.{i}.{j}.0", f"backbone.extra.{i}.{j}.1")
+    for i in range(levels):
+        for ours, theirs in (("cls_outs", "classification_head"), ("box_outs", "regression_head")):
+            place = f"head.{theirs}.module_list.{i}"
+            sources |= conv_norm(f"head.{ours}.{i}.0", f"{place}.0.0", f"{place}.0.1")
+            sources |= conv(f"head.{ours}.{i}.1", f"{place}.1", bias=True)
+    return Names(sources)
+
+
+def _cut_name(name: str, cut: int) -> str:
+    """`features.N.REST` of a MobileNetV3 in two parts, the second from within block `cut` on."""
+    _, number, rest = name.split(".", 2)
+    at = int(number)
+    if at < cut:
+        return f"backbone.features.0.{at}.{rest}"
+    if at > cut:
+        return f"backbone.features.1.{at - cut}.{rest}"
+    rest = rest.removeprefix("block.")
+    first = rest.startswith("0.")
+    return f"backbone.features.0.{cut}.{rest.removeprefix('0.')}" if first else f"backbone.features.1.0.{rest}"

@@ -18,13 +18,14 @@ from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_a
 from suites.detection.losses import YOLOv3Loss
 from suites.detection.losses.yolov3 import OutputForm
 from suites.detection.models import openmmlab_names, paddledetection_names
-from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
+from suites.detection.models.base import Detections, Head, Neck, NoNeck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import ClassRows, Names
 from suites.vision.augmentation.pipeline import image_sizes
-from suites.vision.backbones import Backbone
+from suites.vision.backbones import Backbone, DarknetCfg
+from suites.vision.backbones.darknet_cfg import output_strides
 from suites.vision.backbones.naming import conv, darknet_units
 
 
@@ -140,8 +141,9 @@ class YOLOv3Head(Head):
         loss: what is minimised.
         postprocess: how detections are chosen.
         prior: score of "object" that an untrained head gives; small, as most cells are empty (Lin et al. 2017, 4.1).
-        tip_channels: of each level's 3x3 convolution; by default twice the map's.
-        scale_xy: factor on a centre's place in its cell, 1.05 for PP-YOLO ("grid sensitive"); 1 for YOLOv3.
+        tip_channels: of each level's 3x3 convolution; by default twice the map's; [] for none, where the neck has it.
+        scale_xy: factor on a centre's place in its cell, 1.05 for PP-YOLO ("grid sensitive"), one a level for YOLOv4; 1
+            for YOLOv3.
         iou_aware: share f of the overlap that is predicted too in the score, object^(1 - f) * overlap^f (Wu et al.
             2019, arXiv:1912.05992; PP-YOLO has 0.4). None predicts none.
     """
@@ -156,29 +158,30 @@ class YOLOv3Head(Head):
         postprocess: PostProcess | None = None,
         prior: float = 0.01,
         tip_channels: tuple[int, ...] | None = None,
-        scale_xy: float = 1.0,
+        scale_xy: float | tuple[float, ...] = 1.0,
         iou_aware: float | None = None,
     ) -> None:
         super().__init__()
         if num_classes < 1:
             raise AttributeValueError(f"YOLOv3Head: num_classes is {num_classes}; it must be 1 or more")
-        if scale_xy < 1 or not 0 <= (iou_aware or 0) <= 1:
+        scales = (scale_xy,) * len(strides) if isinstance(scale_xy, int | float) else tuple(scale_xy)
+        if len(scales) != len(strides) or min(scales) < 1 or not 0 <= (iou_aware or 0) <= 1:
             raise AttributeValueError(
-                f"YOLOv3Head: scale_xy is {scale_xy} and iou_aware {iou_aware}; scale_xy must be 1 or more, iou_aware "
-                "lie in [0, 1]"
+                f"YOLOv3Head: scale_xy is {scale_xy} and iou_aware {iou_aware}; scale_xy must be 1 or more, or one a "
+                "level, iou_aware lie in [0, 1]"
             )
         if not 0 < prior < 1:
             raise AttributeValueError(f"YOLOv3Head: prior is {prior}; it must lie in (0, 1)")
         self.num_classes = num_classes
-        self.form = OutputForm(num_classes, scale_xy, iou_aware is not None)
+        self.form = OutputForm(num_classes, iou_aware is not None)
         self.iou_aware = iou_aware
-        self.levels = split_anchors(anchors, strides)
+        self.levels = split_anchors(anchors, strides, scales)
         self.loss = loss or YOLOv3Loss()
         self.postprocess = postprocess or PostProcess()
         tips = tuple(2 * c for c in in_channels) if tip_channels is None else tuple(tip_channels)
-        if len(tips) != len(in_channels):
+        if len(tips) not in (0, len(in_channels)):
             raise AttributeValueError(f"YOLOv3Head: tip_channels is {list(tips)} for {len(in_channels)} levels")
-        pairs = zip(in_channels, tips, strict=True)
+        pairs = zip(in_channels, tips, strict=False)
         self.tips = nn.LayerList(nn.ConvBNAct(c, t, 3, act="leaky_relu") for c, t in pairs)
         self.outs = nn.LayerList(
             nn.Conv2d(
@@ -188,12 +191,14 @@ class YOLOv3Head(Head):
                 initializer=nn.init.Normal(0.01),
                 bias_initializer=_ObjectBias(len(v.anchors), prior),
             )
-            for t, v in zip(tips, self.levels, strict=True)
+            for t, v in zip(tips or in_channels, self.levels, strict=True)
         )
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """Raw predictions [N, H_s, W_s, A * (5 + K)] of each level; A * (6 + K) with `iou_aware`."""
-        return [out(tip(x)) for tip, out, x in zip(self.tips, self.outs, maps, strict=True)]
+        if len(self.tips):
+            maps = [tip(x) for tip, x in zip(self.tips, maps, strict=True)]
+        return [out(x) for out, x in zip(self.outs, maps, strict=True)]
 
     def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
         """Loss terms by name, each a scalar."""
@@ -204,7 +209,7 @@ class YOLOv3Head(Head):
         boxes, scores = [], []
         for output, level in zip(self(maps), self.levels, strict=True):
             raw = ops.reshape(output, shape=(0, -1, self.form.width))
-            boxes.append(decode_boxes(raw, make_grid(level, output), level.stride, self.form.scale_xy))
+            boxes.append(decode_boxes(raw, make_grid(level, output), level))
             _, _, objectness, iou, logits = self.form.split(raw)
             scores.append(self._sureness(objectness, iou) * ops.sigmoid(logits))
         return ops.concat(boxes, axis=1), ops.concat(scores, axis=1)
@@ -257,6 +262,8 @@ class YOLOv3(OneStageDetector):
         """Whose names its tensors have: darknet's with one of its necks, others' with the larger one."""
         if not isinstance(self.head, YOLOv3Head) or self.head.form.iou_aware:
             return ()
+        if isinstance(self.backbone, DarknetCfg):
+            return ("darknet",) if isinstance(self.neck, NoNeck) and not len(self.head.tips) else ()
         others = openmmlab_names.SCHEME, paddledetection_names.SCHEME
         necks: dict[str, type[Neck]] = {"darknet": DarknetNeck, **dict.fromkeys(others, YOLOv3Neck)}
         return tuple(s for s, kind in necks.items() if isinstance(self.neck, kind) and s in self.backbone.schemes)
@@ -267,9 +274,15 @@ class YOLOv3(OneStageDetector):
         for theirs in (openmmlab_names, paddledetection_names):
             if scheme == theirs.SCHEME:
                 return theirs.yolov3(self.backbone, len(self.neck.channels))
-        assert isinstance(self.neck, DarknetNeck)  # so `schemes` says
         names = self.backbone.names_in(scheme).below("backbone.").sources
-        at, found = len({name.partition(".")[0] for s in names.values() for name in s.names}), dict(names)
+        if isinstance(self.backbone, DarknetCfg):
+            found = dict(names)
+            for i, number in enumerate(self.backbone.out_numbers):
+                found |= conv(f"head.outs.{i}", str(number), bias=True)
+            return Names(found)
+        assert isinstance(self.neck, DarknetNeck)  # so `schemes` says
+        found = dict(names)
+        at = len({name.partition(".")[0] for s in names.values() for name in s.names})
         levels = len(self.neck.channels)
         for i in range(levels):
             units = [f"neck.{unit}" for unit in self.neck.units(i)] + [f"head.tips.{levels - 1 - i}"]
@@ -282,9 +295,10 @@ class YOLOv3(OneStageDetector):
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:
         """Anchors divide evenly into the levels; image sides are multiples of the largest stride."""
-        anchors, strides = part["head.anchors"], part["backbone.out_strides"]
+        anchors, cfg = part["head.anchors"], part.get("backbone.cfg")
+        strides = part["backbone.out_strides"] if cfg is None else output_strides(cfg)
         if len(anchors) % len(strides):
-            text = f"{len(anchors)} anchors do not divide into {len(strides)} levels (out_strides {list(strides)})"
+            text = f"{len(anchors)} anchors do not divide into {len(strides)} levels (strides {list(strides)})"
             yield part.problem("head.anchors", text)
         for path, size in image_sizes(part.config):
             for side in size:

@@ -36,6 +36,8 @@ class Source:
             or the last is, its columns. Afterwards it is a matrix again, of our rows.
         ones: so many last axes of theirs have an extent of 1 and are not in ours, such as those of a 1x1 convolution
             that is a linear layer here.
+        joined: our last axis is so many of theirs times their channels: the frames of a 3-D kernel side by side. `axes`
+            has the frames before the channels, last.
     """
 
     names: tuple[str, ...]
@@ -46,6 +48,7 @@ class Source:
     repeated: int = 1
     view: tuple[int, ...] | None = None
     ones: int = 0
+    joined: int = 0
 
     def ours(self, theirs: np.ndarray) -> np.ndarray:
         """A tensor of theirs as ours has it; as it is where it has another number of axes."""
@@ -64,6 +67,8 @@ class Source:
         if self.axes is None or theirs.ndim != len(self.axes):
             return theirs
         ours = np.flip(theirs.transpose(self.axes), self.flipped)
+        if self.joined:
+            return ours.reshape(*ours.shape[:-2], -1)
         return np.concatenate([ours / self.repeated] * self.repeated, axis=-1) if self.repeated > 1 else ours
 
     def _row_axis(self, theirs: np.ndarray) -> int:
@@ -84,6 +89,9 @@ class Source:
             extents = [self.view[axis] for axis in self.axes]
             seen = ours.reshape(extents).transpose(np.argsort(self.axes))
             return seen.reshape(-1, len(ours)) if self.view[-1] == -1 else seen.reshape(len(ours), -1)
+        if self.joined:
+            frames = ours.reshape(*ours.shape[:-1], self.joined, -1)
+            return np.flip(frames, self.flipped).transpose(np.argsort(self.axes or range(frames.ndim)))
         if self.repeated > 1:  # frames that differ are summed: what a film of one frame sees
             ours = ours.reshape(*ours.shape[:-1], self.repeated, -1).sum(axis=-2)
         return ours if self.axes is None else np.flip(ours, self.flipped).transpose(np.argsort(self.axes))

@@ -4,7 +4,8 @@ A network says what others call its tensors: `schemes` lists whose names it know
 `class_tensors` which of its tensors depend on the number of classes. Without them it takes files under its own names.
 `class_rows()` says where the rows of classes lie in those: rows of no class, and of classes of the same name, are kept.
 A layer that adds something to what is published, as a deformable convolution does, begins with it: `new_tensors`.
-`current_name(name)` is what a file's older name is called today.
+`current_name(name)` is what a file's older name is called today. `cfg_file` is the darknet cfg that a layer is
+built of, which gives the shapes of darknet's files.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def load_pretrained(
     """
     source, part, told = divided(source)
     path, record = resolve(source)
-    arrays = read_weights(path, part)
+    arrays = read_weights(path, part, _cfg_of(layer))
     where = f"{path} ({record.name})" if record else str(path)
     if (current := getattr(layer, "current_name", None)) is not None:
         arrays = {current(name): array for name, array in arrays.items()}
@@ -182,6 +183,11 @@ def load_pretrained(
             raise CheckpointError(f"{error} (names of {chosen})") from None
         check_answers(layer, record, report.loaded)
     return report
+
+
+def _cfg_of(layer: Layer) -> Path | None:
+    """The darknet cfg that a part of a layer is built of."""
+    return next((part.cfg_file for _, part in layer.named_layers() if hasattr(part, "cfg_file")), None)
 
 
 def divided(source: str | Path) -> tuple[str | Path, str | None, str | None]:

@@ -311,9 +311,6 @@ def read_record(path: Path) -> Record:
             f"{path}: files: '{outside[0].name}' needs `inside`, its path in the archive; only a single file may be "
             "the content of an address itself"
         )
-    names = [file.name for file in record.files]
-    if names[0].endswith(".weights") and not any(name.endswith(".cfg") for name in names):
-        raise ConfigError(f"{path}: files: '{names[0]}' of darknet needs its .cfg beside it, which gives the shapes")
     for file in record.files:
         if not file.name or Path(file.name).name != file.name:
             raise ConfigError(f"{path}: files: '{file.name}' is no plain file name")

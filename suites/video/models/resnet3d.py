@@ -1,4 +1,4 @@
-"""I3D and R(2+1)D: residual networks that convolve over time (arXiv:1705.07750, 1711.07971, 1711.11248).
+"""I3D, R(2+1)D, R3D and MC3: residual networks that convolve over time (arXiv:1705.07750, 1711.07971, 1711.11248).
 
 Letters: N clips, T frames of a clip, H W height and width, C channels in, K channels out or classes.
 """
@@ -6,14 +6,18 @@ Letters: N clips, T frames of a clip, H W height and width, C channels in, K cha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from framework import nn, ops
 from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.registry import register
+from suites.engine.weights import ClassRows, Names, Source, start_from
 from suites.video.models.base import VideoClassifier, check_classes
+from suites.vision.backbones.naming import linear, norm
 
 _EXPANSION = 4
+_KERNEL_AXES = (0, 3, 4, 2, 1)  # PyTorch's [K, C, Q, R, S] to [K, R, S, Q, C], whose last two are one of ours
 
 
 class _Residual(nn.Layer):
@@ -91,17 +95,58 @@ def _bottleneck(channels: int, inner: int, frames: int, stride: tuple[int, int, 
     return _Residual(body, channels, out, stride)
 
 
+class _ResNet18(_ClipNetwork):
+    """Four stages of two residual blocks of two convolutions, with torchvision's names."""
+
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
+    factorised: ClassVar[bool] = False
+
+    def class_rows(self) -> dict[str, ClassRows]:
+        """A row a class."""
+        return {r"^fc\.": ClassRows()}
+
+    def names_in(self, scheme: str) -> Names:
+        """Names in torchvision's `r2plus1d_18`, `r3d_18` and `mc3_18`."""
+        names: dict[str, Source] = {}
+        for ours, unit in self.named_layers():
+            if isinstance(unit, nn.Conv3dBNAct):
+                their_conv, their_norm = self._unit_names(ours)
+                frames = unit.conv.kernel[0]
+                names[f"{ours}.conv.weight"] = Source((f"{their_conv}.weight",), _KERNEL_AXES, joined=frames)
+                names |= norm(f"{ours}.norm", their_norm)
+        return Names({**names, **linear("fc", "fc")})
+
+    def _unit_names(self, ours: str) -> tuple[str, str]:
+        """Torchvision's names of convolution and norm of a unit, such as `stages.0.1.body.3`."""
+        place, _, last = ours.rpartition(".")
+        if place == "stem":
+            return f"stem.{3 * int(last)}", f"stem.{3 * int(last) + 1}"
+        _, stage, block, *rest = ours.split(".")
+        theirs = f"layer{int(stage) + 1}.{block}"
+        if rest == ["short"]:
+            return f"{theirs}.downsample.0", f"{theirs}.downsample.1"
+        if not self.factorised:
+            return f"{theirs}.conv{int(last) + 1}.0", f"{theirs}.conv{int(last) + 1}.1"
+        number, second = divmod(int(last), 2)  # the first norm of each pair lies inside of their convolution
+        theirs = f"{theirs}.conv{number + 1}"
+        return (f"{theirs}.0.3", f"{theirs}.1") if second else (f"{theirs}.0.0", f"{theirs}.0.1")
+
+
 @register("video_classifier")
-class R2Plus1D(_ClipNetwork):
+class R2Plus1D(_ResNet18):
     """R(2+1)D-18: each 3x3x3 convolution is a 1x3x3 and a 3x1x1 with as many weights (Tran et al. 2018, section 3.5).
 
     Args:
         num_classes: K.
         dropout: share of the features set to 0 in training.
         width: channels of the stem.
+        pretrained: name or file of published weights, such as r2plus1d_18_kinetics; see docs/howto/pretrained.md.
     """
 
-    def __init__(self, num_classes: int, dropout: float = 0.0, width: int = 64) -> None:
+    factorised = True
+
+    def __init__(self, num_classes: int, dropout: float = 0.0, width: int = 64, pretrained: str | None = None) -> None:
         stem = nn.Sequential(
             nn.Conv3dBNAct(3, 45, (1, 7, 7), (1, 2, 2)),
             nn.Conv3dBNAct(45, width, (3, 1, 1)),
@@ -120,6 +165,60 @@ class R2Plus1D(_ClipNetwork):
                 channels = out
             stages.append(nn.Sequential(*blocks))
         super().__init__(stem, stages, channels, num_classes, dropout)
+        start_from(self, pretrained)
+
+
+class _Mixed(_ResNet18):
+    """Blocks of 3x3x3 convolutions in the first `deep` stages, of 1x3x3 ones behind."""
+
+    deep: ClassVar[int]
+
+    def __init__(self, num_classes: int, dropout: float = 0.0, width: int = 64, pretrained: str | None = None) -> None:
+        stem = nn.Sequential(nn.Conv3dBNAct(3, width, (3, 7, 7), (1, 2, 2)))
+        stages: list[nn.Layer] = []
+        channels = width
+        for i in range(4):
+            out, blocks, frames = width << i, [], 3 if i < self.deep else 1
+            for j in range(2):
+                step = 2 if i and not j else 1
+                stride = (step if frames > 1 else 1, step, step)
+                body = nn.Sequential(
+                    nn.Conv3dBNAct(channels, out, (frames, 3, 3), stride),
+                    nn.Conv3dBNAct(out, out, (frames, 3, 3), act="none"),
+                )
+                blocks.append(_Residual(body, channels, out, stride))
+                channels = out
+            stages.append(nn.Sequential(*blocks))
+        super().__init__(stem, stages, channels, num_classes, dropout)
+        start_from(self, pretrained)
+
+
+@register("video_classifier")
+class R3D(_Mixed):
+    """R3D-18: a ResNet-18 whose convolutions are all 3x3x3 (Tran et al. 2018, section 3.2).
+
+    Args:
+        num_classes: K.
+        dropout: share of the features set to 0 in training.
+        width: channels of the stem.
+        pretrained: name or file of published weights, such as r3d_18_kinetics; see docs/howto/pretrained.md.
+    """
+
+    deep = 4
+
+
+@register("video_classifier")
+class MC3(_Mixed):
+    """MC3-18, mixed convolutions: over time in stem and first stage, of single frames behind (section 3.3).
+
+    Args:
+        num_classes: K.
+        dropout: share of the features set to 0 in training.
+        width: channels of the stem.
+        pretrained: name or file of published weights, such as mc3_18_kinetics; see docs/howto/pretrained.md.
+    """
+
+    deep = 1
 
 
 def _middle(in_channels: int, out_channels: int) -> int:

@@ -9,6 +9,7 @@ from suites.vision.backbones.blazenet import BlazeNet as BlazeNet  # noqa: E402 
 from suites.vision.backbones.convnext import ConvNeXt as ConvNeXt  # noqa: E402
 from suites.vision.backbones.darknet import DarkNet53 as DarkNet53  # noqa: E402
 from suites.vision.backbones.darknet import TinyDarkNet as TinyDarkNet  # noqa: E402
+from suites.vision.backbones.darknet_cfg import DarknetCfg as DarknetCfg  # noqa: E402
 from suites.vision.backbones.densenet import DenseNet as DenseNet  # noqa: E402
 from suites.vision.backbones.efficientnet import EfficientNet as EfficientNet  # noqa: E402
 from suites.vision.backbones.efficientnet_lite import EfficientNetLite as EfficientNetLite  # noqa: E402

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from framework import nn, ops
+from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names
@@ -48,6 +49,8 @@ class MobileNetV3(Stack):
             keep their map's size and dilate their depthwise convolutions instead.
         segmenting: as LR-ASPP and torchvision's DeepLabV3 see it: the coarsest map behind the 1x1 convolution that
             its classifier has too, the others behind the first block of their stride.
+        ssdlite: as SSDlite sees it (section 6.3): the coarsest map behind the same 1x1 convolution, the others behind
+            the expansion of the next stride's first block; the blocks of stride 32 have half the channels.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
@@ -62,9 +65,16 @@ class MobileNetV3(Stack):
         pretrained: str | None = None,
         output_stride: Literal[8, 16, 32] = 32,
         segmenting: bool = False,
+        ssdlite: bool = False,
     ) -> None:
         super().__init__()
         check_scale("MobileNetV3", scale)
+        if ssdlite and (segmenting or output_stride < 32 or tuple(out_strides)[-1:] != (32,)):
+            raise AttributeValueError(
+                f"MobileNetV3: ssdlite with segmenting {segmenting}, output_stride {output_stride} and out_strides "
+                f"{list(out_strides)}; it is of stride 32, without segmenting"
+            )
+        self.ssdlite = ssdlite
         offered = [s for s in (2, 4, 8, 16, 32)[size == "small" :] if s <= output_stride]
         self.strides = check_strides("MobileNetV3", out_strides, offered)
         self._plan, self._features = _PLANS[size]
@@ -74,28 +84,51 @@ class MobileNetV3(Stack):
         blocks: list[nn.Layer] = []
         last: dict[int, tuple[int, int]] = {}  # stride -> (index, channels) of its last block
         total, dilation = 2, 1
+        openers: dict[int, tuple[int, int]] = {}  # stride -> (index, channels within) of its first block
         for kernel, inner, out, squeeze, act, stride in self._plan:
             if total * stride > output_stride:
                 stride, dilation = 1, dilation * stride
             total *= stride
             if total > self.strides[-1]:
                 break
-            inner, out = rounded(inner * scale), rounded(out * scale)
+            half = 2 if ssdlite and total == 32 else 1
+            inner = rounded(inner * scale / (half if stride == 1 else 1))
+            out = rounded(out * scale / half)
+            if stride > 1:
+                openers[total] = len(blocks), inner
             blocks.append(_block(width, inner, out, kernel, stride, act, squeeze, dilation))
             width = out
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last, early=segmenting)
         self.last: nn.ConvBNAct | None = None
-        if segmenting:
+        if segmenting or ssdlite:
             self.last = nn.ConvBNAct(width, 6 * width, 1, act="hardswish", norm_eps=_EPS)
             self.channels = (*self.channels[:-1], 6 * width)
-        self.as_published = output_stride == 32 and not segmenting
+        self.openers = [openers[2 * s][0] for s in self.strides[:-1]] if ssdlite else []
+        if ssdlite:
+            self.channels = (*(openers[2 * s][1] for s in self.strides[:-1]), self.channels[-1])
+        self.as_published = output_stride == 32 and not segmenting and not ssdlite
         self.finish(freeze_at, frozen_norm, pretrained)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
+        if self.openers:
+            return self._expansions(x)
         maps = super().forward(x)
         return maps if self.last is None else [*maps[:-1], self.last(maps[-1])]
+
+    def _expansions(self, x: Tensor) -> list[Tensor]:
+        assert self.last is not None  # of `ssdlite`
+        x, maps = self.stem(x), []
+        for i, block in enumerate(self.blocks):
+            if i in self.openers:
+                assert isinstance(block, InvertedResidual)
+                first, *others = block.body
+                maps.append(first(x))
+                x = nn.Sequential(*others)(maps[-1])
+            else:
+                x = block(x)
+        return [*maps, self.last(x)]
 
     def after_blocks(self, x: Tensor) -> Tensor:
         """The coarsest map, of what the last block gave."""

@@ -20,9 +20,9 @@ from framework.tensor import Tensor
 from suites.detection.anchor_boxes import AnchorGrid, AnchorLevel
 from suites.detection.losses.anchored import SSDLoss
 from suites.detection.matching import rows_of
-from suites.detection.models.base import Detections, Head, PostProcess, Targets
+from suites.detection.models.base import Detections, Head, NoNeck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
-from suites.detection.models.ssd import CODE, SSDNeck
+from suites.detection.models.ssd import CODE
 from suites.detection.models.torchvision_names import convs
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
@@ -277,7 +277,7 @@ class BlazeFace(OneStageDetector):
         if camera not in _CAMERAS:
             raise AttributeValueError(f"BlazeFace: camera is '{camera}'; it must be one of {', '.join(_CAMERAS)}")
         head: Factory[Head] = Factory.of(BlazeFaceHead, camera=camera, loss=loss, postprocess=postprocess)
-        super().__init__(BlazeFaceBackbone(camera), head, Factory.of(SSDNeck, extras=()), pretrained)
+        super().__init__(BlazeFaceBackbone(camera), head, Factory.of(NoNeck), pretrained)
         self.landmarks = len(POINTS)
 
     @property

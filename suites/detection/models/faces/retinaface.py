@@ -87,7 +87,7 @@ class RetinaFace(SSD):
 
     Args:
         backbone: image to feature maps.
-        head: predictions and losses; `SSDHead` with `kernel: 1` and `landmarks: 5`.
+        head: predictions and losses; `SSDHead` with `convolution: 1x1` and `landmarks: 5`.
         neck: what lies between.
         pretrained: name or file of published weights of the whole detector; see docs/howto/pretrained.md.
     """

@@ -66,13 +66,14 @@ def _shards(index: Path) -> list[Path]:
     return [index.parent / name for name in names]
 
 
-def read_weights(path: Path, part: str | None = None) -> dict[str, np.ndarray]:
+def read_weights(path: Path, part: str | None = None, cfg: Path | None = None) -> dict[str, np.ndarray]:
     """All tensors of a checkpoint by the names it gives them; float16 and bfloat16 come as float32.
 
     Args:
         path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl or .weights file, or a folder with one (see
             `find_weights`).
         part: of a file with several networks, the key of the one that is read; see `chosen_state`.
+        cfg: the network's description, of darknet's files; by default the one beside the file.
 
     Raises:
         CheckpointError: a file is missing, damaged, of another kind, or holds more than tensors.
@@ -80,7 +81,7 @@ def read_weights(path: Path, part: str | None = None) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for file in find_weights(path):
         try:
-            arrays.update(_read(file, part))
+            arrays.update(_read(file, part, cfg))
         except Refused as error:
             raise CheckpointError(
                 f"{file}: refused, it holds {error}; a weight file holds tensors only, and nothing in it was run. "
@@ -93,14 +94,14 @@ def read_weights(path: Path, part: str | None = None) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _read(file: Path, part: str | None) -> dict[str, np.ndarray]:
+def _read(file: Path, part: str | None, cfg: Path | None) -> dict[str, np.ndarray]:
     if not file.exists():
         raise CheckpointError("there is no such file")
     check_file(file, "weight_bytes", what="it")
     if file.suffix == ".safetensors":
         return chosen_state({name: widened(array) for name, array in read_arrays(file).items()}, part)
     if file.suffix == ".weights":
-        return read_darknet(file)
+        return read_darknet(file, cfg)
     if _is_zip(file):
         return _read_torch_zip(file, part)
     with open_file(file, "weight_bytes") as stream:

@@ -88,8 +88,8 @@ def reference_loss(outputs, boxes, labels, scores, ignore_iou=0.7, smooth=True):
     return {name: value / len(boxes) for name, value in terms.items()}
 
 
-def levels():
-    return split_anchors(ANCHORS, STRIDES)
+def levels(scales=None):
+    return split_anchors(ANCHORS, STRIDES, scales)
 
 
 def random_outputs(n, seed=0):
@@ -201,7 +201,7 @@ def test_decoding_is_the_loops():
     outputs = random_outputs(2, 9)
     for output, level in zip(outputs, levels(), strict=True):
         raw = output.reshape(2, -1, 5 + CLASSES)
-        found = decode_boxes(tensor(raw), make_grid(level, tensor(output)), level.stride).numpy()
+        found = decode_boxes(tensor(raw), make_grid(level, tensor(output)), level).numpy()
         rows, columns, each = output.shape[1], output.shape[2], len(level.anchors)
         for n in range(2):
             for p in range(raw.shape[1]):
@@ -215,7 +215,7 @@ def test_decoding_is_the_loops():
 def test_an_untrained_networks_boxes_stay_finite():
     output = np.full((1, 2, 2, 3 * (5 + CLASSES)), 1e4, np.float32)
     level = levels()[0]
-    boxes = decode_boxes(tensor(output.reshape(1, -1, 5 + CLASSES)), make_grid(level, tensor(output)), 8)
+    boxes = decode_boxes(tensor(output.reshape(1, -1, 5 + CLASSES)), make_grid(level, tensor(output)), level)
     assert np.isfinite(boxes.numpy()).all()
 
 
@@ -243,7 +243,7 @@ def form_outputs(n, form, seed=0):
     return [rng.standard_normal((n, SIZE[0] // s, SIZE[1] // s, channels)).astype(np.float32) for s in STRIDES]
 
 
-def positives(outputs, boxes, form):
+def positives(outputs, boxes, form, scales):
     """(raw numbers, decoded box, place in the cell, image, truth) of each truth's prediction, by loops."""
     each = len(ANCHORS) // len(STRIDES)
     for n in range(len(boxes)):
@@ -253,7 +253,7 @@ def positives(outputs, boxes, form):
             stride = STRIDES[level]
             column, row = int((x1 + x2) / 2 / stride), int((y1 + y2) / 2 / stride)
             t = outputs[level][n, row, column, anchor * form.width : (anchor + 1) * form.width].astype(float)
-            place = [form.scale_xy * sigmoid(v) - (form.scale_xy - 1) / 2 for v in t[:2]]
+            place = [scales[level] * sigmoid(v) - (scales[level] - 1) / 2 for v in t[:2]]
             centre = (place[0] + column) * stride, (place[1] + row) * stride
             half = [ANCHORS[best][i] * math.exp(t[2 + i]) / 2 for i in (0, 1)]
             box = centre[0] - half[0], centre[1] - half[1], centre[0] + half[0], centre[1] + half[1]
@@ -263,14 +263,14 @@ def positives(outputs, boxes, form):
 
 
 def test_overlap_terms_and_a_scaled_place_are_the_loops():
-    form = OutputForm(CLASSES, scale_xy=1.05, iou_aware=True)
+    form, scales = OutputForm(CLASSES, iou_aware=True), (1.05, 1.2)
     outputs = form_outputs(2, form, 10)
     # one box an image, so that no two want the same prediction
     boxes, labels, scores = random_targets(2, 1, 10)
     batch = Targets(tensor(boxes), tensor(labels), tensor(scores))
-    found = YOLOv3Loss(iou=IoUTerm(weight=2.5))([tensor(o) for o in outputs], levels(), batch, form)
+    found = YOLOv3Loss(iou=IoUTerm(weight=2.5))([tensor(o) for o in outputs], levels(scales), batch, form)
     expected = dict.fromkeys(("loss_xy", "loss_iou", "loss_iou_aware"), 0.0)
-    for t, box, apart, small, n, m in positives(outputs, boxes, form):
+    for t, box, apart, small, n, m in positives(outputs, boxes, form, scales):
         overlap, weight = iou(box, boxes[n][m]), scores[n][m]
         expected["loss_xy"] += weight * small * sum(apart) / 2
         expected["loss_iou"] += weight * small * 2.5 * (1 - overlap**2) / 2

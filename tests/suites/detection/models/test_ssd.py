@@ -11,7 +11,7 @@ from suites.detection.models.base import PostProcess, Targets
 from suites.detection.models.ssd import SSD, SSDHead, SSDNeck
 from suites.engine.config import Factory
 from suites.engine.weights.pretrained import load_pretrained
-from suites.vision.backbones import VGG, MobileNetV2
+from suites.vision.backbones import VGG, MobileNetV2, MobileNetV3
 from tests.suites.detection.models.helpers import (
     assert_exports,
     assert_exports_to_onnx,
@@ -161,3 +161,12 @@ def test_the_numbers_are_torchvisions(tmp_path):
         terms = model.losses(ours, Targets(*(tensor(x) for x in (boxes, classes, scores))))
     assert float(terms["loss_cls"].mean) == pytest.approx(float(theirs["classification"]), rel=1e-4)
     assert float(terms["loss_box"].mean) == pytest.approx(float(theirs["bbox_regression"]), rel=1e-4)
+
+
+def test_ssdlite_sees_the_expansion_of_stride_16_and_halves_the_last_stage():
+    net = MobileNetV3("large", 0.5, out_strides=(16, 32), ssdlite=True).eval()
+    maps = net(tensor(np.zeros((1, 64, 96, 3), np.float32)))
+    assert [m.shape for m in maps] == [(1, 4, 6, 336), (1, 2, 3, 240)]
+    assert net.channels == (336, 240) and not net.as_published
+    with pytest.raises(AttributeValueError, match="it is of stride 32, without segmenting"):
+        MobileNetV3(out_strides=(8, 16), ssdlite=True)

@@ -235,7 +235,6 @@ def test_a_wrong_record_is_an_error_with_its_line(tmp_path, made):
         (("name: w.bin", "name: ../w.bin"), r"files: '\.\./w\.bin' is no plain file name"),
         (("licence: none\n", ""), r"needs 'licence'"),
         ((sha(CONTENT), "x" * 64), r"sha256 is 'xxxx"),
-        (("name: w.bin", "name: net.weights"), r"'net\.weights' of darknet needs its \.cfg beside it"),
         (("url: ", "address: "), r"takes no 'address'"),
     ):
         assert change[0] in good

@@ -7,7 +7,7 @@ from framework import from_numpy, no_grad, ops, program
 from framework.errors import AttributeValueError, NotSupportedError
 from framework.nn import init
 from suites.video.models.non_local import NonLocal, NonLocalBlock
-from suites.video.models.resnet3d import I3D, R2Plus1D
+from suites.video.models.resnet3d import I3D, MC3, R3D, R2Plus1D
 from suites.video.models.stnet import StNet, TemporalBlock, TemporalXception
 from suites.video.models.tsm import TSM
 from suites.video.models.tsn import TSN
@@ -45,6 +45,8 @@ MODELS = {
     "stnet": lambda: StNet(resnet(in_channels=6), 5, frames=2),
     "i3d": lambda: I3D(5, width=4),
     "r2plus1d": lambda: R2Plus1D(5, width=8),
+    "r3d": lambda: R3D(5, width=4),
+    "mc3": lambda: MC3(5, width=4),
 }
 
 

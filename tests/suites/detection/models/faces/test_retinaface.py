@@ -22,7 +22,7 @@ ALL = PostProcess(0.0, 60, 0.4, 10)
 
 
 def drawn(landmarks=0, pretrained=None, **head):
-    head = Factory.of(SSDHead, num_classes=1, priors=PRIORS, landmarks=landmarks, kernel=1, **head)
+    head = Factory.of(SSDHead, num_classes=1, priors=PRIORS, landmarks=landmarks, convolution="1x1", **head)
     model = RetinaFace(MobileNetV1(0.25, act="leaky_relu"), head, pretrained=pretrained)
     if pretrained is None:
         nn.init.initialize(model, 0)

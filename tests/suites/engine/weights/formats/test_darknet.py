@@ -7,7 +7,7 @@ import pytest
 
 from framework.errors import CheckpointError
 from suites.engine.weights import read_weights
-from suites.engine.weights.formats.darknet import Convolution, read_cfg
+from suites.engine.weights.formats.darknet_cfg import Convolution, convolutions, read_cfg
 
 CFG = """
 [net]  # a comment
@@ -46,7 +46,7 @@ def written(folder, header=NEW_HEADER, count=COUNT, cfg=CFG, extra=b""):
 
 def test_the_cfg_tells_the_convolutions_with_the_channels_of_routes_and_groups(tmp_path):
     written(tmp_path)
-    assert list(read_cfg(tmp_path / "net.cfg")) == LAYERS
+    assert convolutions(read_cfg(tmp_path / "net.cfg")) == LAYERS
 
 
 @pytest.mark.parametrize("header", [struct.pack("<iiiQ", 0, 2, 0, 9), struct.pack("<iiiI", 0, 1, 0, 9)])
@@ -70,6 +70,8 @@ def test_the_variance_makes_our_norm_divide_as_darknet_does(tmp_path):
     variance = read_weights(written(tmp_path))["0.variance"].astype(np.float64)
     theirs = np.sqrt(np.array([13.0, 14, 15, 16])) + 1e-6
     np.testing.assert_allclose(np.sqrt(variance + 1e-5), theirs, rtol=1e-7)  # float32's rounding of v'
+    variance = read_weights(written(tmp_path, struct.pack("<iiiQ", 0, 2, 5, 9)))["0.variance"]
+    assert variance.tolist() == [13, 14, 15, 16]  # of Bochkovskiy's program, whose norms are ours
 
 
 @pytest.mark.parametrize(
@@ -92,8 +94,10 @@ def test_the_variance_makes_our_norm_divide_as_darknet_does(tmp_path):
             {"cfg": ONE + "filters=4\ngroups=2\n"},
             "3 channels in and 4 out do not divide into 2",
         ),
-        ({"cfg": CFG.replace("leaky", "mish")}, r"net\.cfg:4: \[convolutional\]: activation is 'mish'; the networks"),
-        ({"cfg": CFG.replace("activation=leaky\n", "")}, "activation is 'logistic'"),  # darknet's default
+        ({"cfg": CFG.replace("leaky", "plse")}, r"net\.cfg:4: \[convolutional\]: activation is 'plse'; the networks"),
+        ({"cfg": ONE + "[shortcut]\nfrom=-2\n"}, "from names -2, which there is not before it"),
+        ({"cfg": ONE + "filters=4\n" + ONE[6:] + "[shortcut]\nfrom=-2\n"}, r"adds layers of \[4\] channels to"),
+        ({"cfg": ONE + "[route]\nlayers=-1\ngroups=2\n"}, "does not divide into 2 groups of channels"),
         ({"cfg": "[net]\n[route]\nlayers=-3\n"}, "layers names -3, which there is not before it"),
         ({"cfg": "[net]\n[route]\nlayers=x\n"}, "layers is 'x'; it must be whole numbers"),
         ({"cfg": "[net]\n[connected]\noutput=1000\n"}, r"net\.cfg:2: \[connected\]: this kind of layer is not known"),
