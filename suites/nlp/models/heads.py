@@ -116,6 +116,11 @@ class SequenceClassifier(_OnEncoder):
         sequence, pooled = self.encoder(ids, offsets, **more)
         return self._classes(sequence, pooled, offsets)
 
+    def features(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
+        """What the linear layer sees: [B, D] of what `forward` takes."""
+        sequence, pooled = self.encoder(ids, offsets, **more)
+        return self._seen(sequence, pooled, offsets)
+
     @property
     def output_name(self) -> str:
         """What published classifiers of the encoder's family call the linear layer `fc`."""
@@ -129,7 +134,10 @@ class SequenceClassifier(_OnEncoder):
         return self._classes(states[-1], self.encoder.pooled(states[-1], offsets), offsets), states
 
     def _classes(self, sequence: Tensor, pooled: Tensor, offsets: Tensor) -> Tensor:
-        return self.fc(self.dropout(ops.segment_mean(sequence, offsets) if self._mean else pooled))
+        return self.fc(self.dropout(self._seen(sequence, pooled, offsets)))
+
+    def _seen(self, sequence: Tensor, pooled: Tensor, offsets: Tensor) -> Tensor:
+        return ops.segment_mean(sequence, offsets) if self._mean else pooled
 
 
 @register("text_model")
