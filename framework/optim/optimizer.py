@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Required, TypedDict, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Required, TypedDict, cast
 
 import numpy as np
 
@@ -43,6 +43,13 @@ def _groups(params: Params) -> list[ParamGroup]:
 def _persistable(t: Tensor, name: str) -> Tensor:
     t.persistable, t.name = True, name
     return t
+
+
+class Wait(NamedTuple):
+    """Parameters that join later; `since` is int64 [], the number of updates when they joined, or -1 until then."""
+
+    params: dict[str, Tensor]
+    since: Tensor
 
 
 class ParamGroup(TypedDict, total=False):
@@ -115,6 +122,7 @@ class Optimizer:
             raise AttributeValueError(f"{type(self).__name__}: there are no parameters to train")
         self._factor = {n: f * own_rates[n] for n, f in self._factors(lr_multipliers or {}).items()}
         self._all_rows = self._lazy(lazy_rows)
+        self._waits: dict[str, Wait] = {}
         self.lr = _persistable(tensor(np.array(lr, np.float32)), "optimizer/lr")
         self.steps = _persistable(tensor(np.array(0, np.int64)), "optimizer/steps")
         self._slots = {
@@ -181,6 +189,36 @@ class Optimizer:
         for name, factor in factors.items():
             self._factor[name] *= factor
 
+    def hold(self, key: str, names: Iterable[str]) -> None:
+        """Lets parameters wait: they ask for no gradient and stay as they are until `release(key)`.
+
+        A rule that counts updates, as Adam's bias correction does, counts theirs from that moment on. The state keeps
+        who waits. A Program of `step` must be traced again after each of the two calls.
+
+        Raises:
+            AttributeValueError: the key is used already, or a name is no parameter's that is trained and does not wait.
+        """
+        waiting = {name for wait in self._waits.values() for name in wait.params}
+        chosen = {name: self._params.get(name) for name in names}
+        wrong = [name for name, p in chosen.items() if p is None or name in waiting]
+        if wrong or key in self._waits:
+            what = f"'{wrong[0]}' is no trained parameter, or waits already" if wrong else f"'{key}' is used already"
+            raise AttributeValueError(f"{type(self).__name__}: hold: {what}")
+        params = {name: p for name, p in chosen.items() if p is not None}
+        since = _persistable(tensor(np.array(-1, np.int64)), f"optimizer/joined/{key}")
+        self._waits[key] = Wait(params, since)
+        _ask(params, gradients=False)
+
+    def release(self, key: str) -> None:
+        """Ends the waiting of the parameters that were held under this key."""
+        wait = self._waits[key]
+        wait.since.set(ops.copy(self.steps))
+        _ask(wait.params, gradients=True)
+
+    def waiting(self, key: str) -> bool:
+        """Whether the parameters that were held under this key wait still."""
+        return int(self._waits[key].since.item()) < 0
+
     def set_lr(self, lr: float) -> None:
         """Changes the learning rate of the coming steps."""
         self.lr.set(tensor(np.array(lr, np.float32)))
@@ -205,9 +243,12 @@ class Optimizer:
             count = self.steps + 1
             self.steps.set(count if grad_scale is None else ops.where(ops.isfinite(grad_scale), count, self.steps))
             rates = {1.0: rate, **{f: rate * f for f in sorted(set(self._factor.values()) - {1.0})}}
+            counts = dict.fromkeys(self._params, count)
+            for wait in self._waits.values():
+                counts |= dict.fromkeys(wait.params, count - wait.since)
             for name, p in self._params.items():
                 if p.grad is not None:
-                    self._update(name, p, p.grad, rates[self._factor[name]], count, grad_scale)
+                    self._update(name, p, p.grad, rates[self._factor[name]], counts[name], grad_scale)
         trace = context.trace
         if trace is not None:
             trace.grads.use_up(list(self._params.values()))
@@ -229,7 +270,8 @@ class Optimizer:
 
     def _named_state(self) -> dict[str, Tensor]:
         slots = {f"{slot}/{n}": t for slot, by_name in self._slots.items() for n, t in by_name.items()}
-        return {"lr": self.lr, "steps": self.steps, **slots}
+        joined = {f"joined/{key}": wait.since for key, wait in self._waits.items()}
+        return {"lr": self.lr, "steps": self.steps, **slots, **joined}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Learning rate, step count and slots: the live tensors by name."""
@@ -252,6 +294,14 @@ class Optimizer:
             )
         for name, t in own.items():
             t.set(ops.copy(values[name]))
+        for key, wait in self._waits.items():
+            _ask(wait.params, gradients=not self.waiting(key))
+
+
+def _ask(params: Mapping[str, Tensor], *, gradients: bool) -> None:
+    for p in params.values():
+        p.requires_grad = gradients
+        p.grad = None
 
 
 def expect_shares(who: str, **values: float) -> None:

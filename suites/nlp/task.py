@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from framework import ops
 from framework.data import DataLoader, Dataset, RandomDataset, TokenBatches
-from framework.errors import ConfigError
+from framework.errors import ConfigError, NotSupportedError
 from framework.io import load_tensors
 from framework.nn import init
 from framework.tensor import Tensor
@@ -31,7 +32,8 @@ from suites.nlp.filling import Filling
 from suites.nlp.losses import two_way_divergence
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
-from suites.nlp.problems import Problem
+from suites.nlp.models.heads import SequenceClassifier
+from suites.nlp.problems import Classification, Problem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.sequences import Encoded, Sequencer, Truncation
 from suites.nlp.settings import EvalData, TrainData
@@ -202,6 +204,24 @@ class NlpTask(DataTask[TrainData, EvalData]):
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
         return self._problem.metric(self._eval_set, self._classes)
+
+    def features(self, inputs: dict[str, Tensor]) -> Tensor:
+        """What the linear layer on an encoder sees of each sequence, [B, D]."""
+        if not isinstance(self.model, SequenceClassifier):
+            raise NotSupportedError(
+                f"{type(self.model).__name__}: does not give features of sequences; a SequenceClassifier does"
+            )
+        return self.model.features(**self._arguments(inputs, self._problem.inputs))
+
+    def truth(self, batch: Batch) -> np.ndarray:
+        """The class of each sequence, int64 [B]."""
+        if not isinstance(self._problem, Classification):
+            raise NotSupportedError(f"{type(self._problem).__name__}: has no classes of texts; Classification has")
+        return np.asarray(batch["targets"])
+
+    def on_training_set(self) -> NlpTask:
+        """Its training set, in order."""
+        return self.with_eval(replace(self.eval_data, dataset=self.train_data.dataset))
 
     def processor(self) -> TextProcessor:
         """Tokenizer, transforms and class names."""

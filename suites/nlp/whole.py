@@ -1,5 +1,5 @@
 """Published models of texts as a whole, by the architecture that their config.json names: classes of texts, tags of
-tokens, answers to questions.
+tokens, answers to questions, hidden words; and vectors of texts, where sentence-transformers' modules.json says so.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from typing import Any
 
 from framework.errors import CheckpointError
 from suites.engine.registry import register
-from suites.engine.weights.published import WHOLE, WholeModel, names_of_labels
+from suites.engine.weights.published import SENTENCES, WHOLE, WholeModel, checkpoint_folder, names_of_labels
 from suites.nlp.models.published_config import describe, encoder_config
+from suites.nlp.sentences import sentences_of
+from suites.nlp.tokenizers.json_files import published_tokenizer
 
 _LONGEST = 512  # tokens; what is longer is cut, or falls into windows
+_MODERN_HEAD = {"classifier_activation": "gelu", "classifier_bias": False, "decoder_bias": True}
 
 
 @register(WHOLE, "ForSequenceClassification")
@@ -43,6 +46,28 @@ def reader(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
     return _whole(fields, where, name, model, [], {"type": "Reading"})
 
 
+@register(WHOLE, "ForMaskedLM")
+def filler(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
+    """The words of hidden tokens."""
+    if fields.get("tie_word_embeddings") is False:
+        raise CheckpointError(f"{where}: tie_word_embeddings is false; only heads are read that share the word table")
+    for field, known in _MODERN_HEAD.items() if fields.get("model_type") == "modernbert" else ():
+        if fields.get(field, known) != known:
+            raise CheckpointError(f"{where}: {field} is {fields[field]!r}; only {known!r} is computed")
+    model = {"type": "MaskedLanguageModel", "encoder": _encoder(fields, where, name, "none")}
+    return _whole(fields, where, name, model, [], {"type": "FillMask"})
+
+
+@register(WHOLE, SENTENCES)
+def sentence_encoder(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
+    """A vector for each text, pooled as sentence-transformers' files say."""
+    upper, lower = published_tokenizer(name).encode(["A", "a"])
+    said = sentences_of(checkpoint_folder(name), lower_case=upper.ids.tolist() == lower.ids.tolist())
+    model = {"type": "TextVectors", "encoder": _encoder(fields, where, name, "none")}
+    problem = {"type": "Vectors", "pooling": said.pooling or "mean", "normalize": said.normalize}
+    return _whole(fields, where, name, model, [], problem, said.max_length)
+
+
 def _encoder(fields: Mapping[str, Any], where: str, name: str, summary: str) -> dict[str, Any]:
     return {**describe(fields, where, "encoder", name), "summary": summary}
 
@@ -54,8 +79,9 @@ def _whole(
     model: Mapping[str, Any],
     names: list[str],
     problem: Mapping[str, Any],
+    longest: int | None = None,
 ) -> WholeModel:
-    longest = min(_LONGEST, encoder_config(fields, where).max_length)
+    longest = min(longest or _LONGEST, encoder_config(fields, where).max_length)
     overrides = {
         "model": {"$replace": {**model, "weights": name}},
         "data.tokenizer": {"$replace": {"type": "PublishedTokenizer", "weights": name}},

@@ -321,6 +321,60 @@ class LoraSettings:
 
 
 @dataclass(kw_only=True)
+class Unfreeze:
+    """Parameters that join the training later.
+
+    Args:
+        params: Expressions for their names.
+        at: When they join: at the start of this epoch, from 0, or after so many updates.
+        unit: "steps" in place of epochs; "percent" of all updates of the run.
+    """
+
+    params: list[str]
+    at: int
+    unit: Literal["epochs", "steps", "percent"] = "epochs"
+
+    def __post_init__(self) -> None:
+        _at_least("finetune.unfreeze", at=(self.at, 1))
+        if not self.params:
+            raise AttributeValueError("finetune.unfreeze: params names nothing")
+        for pattern in self.params:
+            checked(pattern)
+
+
+@dataclass(kw_only=True)
+class L2SPSettings:
+    """A penalty on the distance from the weights that were loaded (L2-SP, Li et al. 2018), in place of weight decay.
+
+    Args:
+        alpha: alpha / 2 is the weight of the squared distance of parameters that were loaded.
+        beta: beta / 2 is the weight of the squares of parameters that were drawn new.
+    """
+
+    alpha: float = 0.1
+    beta: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.alpha) and math.isfinite(self.beta)) or min(self.alpha, self.beta) < 0:
+            raise AttributeValueError(
+                f"finetune.l2_sp: alpha is {self.alpha} and beta {self.beta}; they must be 0 or more"
+            )
+
+
+@dataclass(kw_only=True)
+class FinetuneSettings:
+    """How weights that were loaded are trained on.
+
+    Args:
+        unfreeze: Parameters that stay as they are at first and join later; of two that name one, the first counts.
+        l2_sp: The pull towards what was loaded; null for none.
+    """
+
+    unfreeze: list[Unfreeze] = field(default_factory=list)
+    l2_sp: L2SPSettings | None = None
+
+
+@dataclass(kw_only=True)
 class RunConfig:
     """Base of every suite's config class: what each run has, whatever it trains.
 
@@ -331,6 +385,7 @@ class RunConfig:
         imports: Modules that are imported first: plug-ins, which register further components.
         hooks: What is called at points of the training loop besides the usual hooks.
         lora: Adapters of low rank, which are trained in place of the model's own weights; null for none.
+        finetune: What joins the training later, and the pull towards what was loaded; null for neither.
     """
 
     optimizer: Factory[Optimizer]
@@ -339,6 +394,7 @@ class RunConfig:
     imports: list[str] = field(default_factory=list)
     hooks: list[Annotated[Any, OfRole("hook")]] = field(default_factory=list)
     lora: LoraSettings | None = None
+    finetune: FinetuneSettings | None = None
 
 
 def _at_least(who: str, **values: tuple[float, float]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from framework.errors import CheckpointError
+from framework.errors import CheckpointError, NotSupportedError
 from framework.optim import Optimizer
 from framework.random import default_generator
 
@@ -100,6 +100,15 @@ class Step(ABC):
     def optimizers(self) -> Sequence[Optimizer]:
         """The optimizers, for the log; by default none is told of."""
         return ()
+
+    def retrace(self) -> None:
+        """Forget the traced Programs: which parameters are trained has changed.
+
+        Raises NotSupportedError for a step that cannot.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__}: what it trains is fixed for the whole run, so it takes no finetune.unfreeze"
+        )
 
     def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
         """Inside, the model has the weights that are evaluated and exported; by default those that are trained."""

@@ -35,10 +35,16 @@ class Interrupted(Exception):
     """Ctrl-C came in the middle of an evaluation."""
 
 
-def predict_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") -> Predict:
-    """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program."""
+def predict_of(
+    task: Task, *, eager: bool = False, conv_algorithm: str = "auto", step: Callable[..., Any] | None = None
+) -> Predict:
+    """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program.
 
-    run = _as_tensors(task.eval_step) if eager else program(task.eval_step)
+    `step` is computed in place of `eval_step`.
+    """
+
+    step = step or task.eval_step
+    run = _as_tensors(step) if eager else program(step)
     where = placement()  # of this thread; a server's threads call the function
 
     def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ batch's gradients to what was gathered, one makes the update.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +21,10 @@ from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Kept, Loss, Scalar
 from suites.engine.contract.step import OwnStep, Step, Update
 from suites.engine.train.averaging import MovingAverage
+from suites.engine.train.pulling import Pull
 
 if TYPE_CHECKING:
-    from suites.engine.config.settings import Runtime
+    from suites.engine.config.settings import L2SPSettings, Runtime
     from suites.engine.contract.batch import Batch
     from suites.engine.contract.task import Task
 
@@ -67,7 +68,8 @@ class TrainStep(Step):
         self._conv_algorithm = conv_algorithm
         self._precision = precision
         self.scaler = scaler
-        self._run = self._compute if eager else program(self._compute)
+        self._eager = eager
+        self._pull: Pull | None = None
         self._logged: set[str] = set()  # names of the scalars that are no losses, known after the first batch
         self._kept: set[str] = set()  # names of the arrays that hooks look at, known after the first batch
         self._gathered: dict[str, Tensor] = {}
@@ -75,8 +77,7 @@ class TrainStep(Step):
         if accumulate > 1:
             self._gathered = {name: _state(f"gathered/{name}", p) for name, p in optimizer.params.items()}
             self._weigh = program(self._weights, pass_names=("drop_dead_code",), updates=False)
-            self._gather_one = self._gather if eager else program(self._gather)
-            self._apply_all = self._apply if eager else program(self._apply)
+        self.retrace()
 
     @classmethod
     def of(cls, task: Task, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> TrainStep:
@@ -92,6 +93,23 @@ class TrainStep(Step):
             precision=runtime.precision,
             scaler=runtime.loss_scale.scaler(runtime.precision),
         )
+
+    def retrace(self) -> None:
+        """Trace at the next update anew."""
+        self._run = self._compute if self._eager else program(self._compute)
+        self._gather_one = self._gather if self._eager else program(self._gather)
+        self._apply_all = self._apply if self._eager else program(self._apply)
+
+    def pull(self, settings: L2SPSettings, loaded: Collection[str] | None) -> Pull:
+        """Add L2-SP's penalty from now on, with the weights as they are where they were loaded.
+
+        Args:
+            settings: how strong.
+            loaded: names of the parameters that were; None where a checkpoint will say so.
+        """
+        self._pull = Pull(settings, self._optimizer.params, loaded)
+        self.retrace()
+        return self._pull
 
     def update(self, batches: Sequence[Batch], lr: float) -> Update:
         """Make one update; the loss terms are those before it, means over all that they weigh."""
@@ -166,6 +184,8 @@ class TrainStep(Step):
             state["average"] = self._average.state_dict()
         if self.scaler:
             state["scaler"] = self.scaler.state_dict()
+        if self._pull:
+            state["loaded"] = self._pull.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -174,12 +194,16 @@ class TrainStep(Step):
             raise CheckpointError("checkpoint: it holds no moving average but the config asks for one")
         if self.scaler and "scaler" not in state:
             raise CheckpointError("checkpoint: it holds no loss scale but the config asks for one")
+        if self._pull and "loaded" not in state:
+            raise CheckpointError("checkpoint: it does not hold the weights that finetune.l2_sp pulls to")
         super().load_state_dict(state)
         self._optimizer.load_state_dict(state["optimizer"])
         if self._average:
             self._average.load_state_dict(state["average"])
         if self.scaler:
             self.scaler.load_state_dict(state["scaler"])
+        if self._pull:
+            self._pull.load_state_dict(state["loaded"])
 
     def _weights(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """The weights of the loss terms; what is traced, and then rid of all that they do not depend on."""
@@ -229,6 +253,8 @@ class TrainStep(Step):
         return losses | scalars | kept
 
     def _improve(self, lr: Tensor, decay: Tensor) -> None:
+        if self._pull:
+            self._pull.add(self.scaler.scale if self.scaler else None)
         factor = self._scale_back()
         self._optimizer.step(lr, factor)
         if self._average:

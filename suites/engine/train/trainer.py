@@ -23,8 +23,8 @@ from framework.optim import Schedule
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.building import begin, limited
 from suites.engine.config.plugins import covered, modules_of
-from suites.engine.config.settings import LoraSettings, Runtime
-from suites.engine.contract.capabilities import StartsFrom, adopt, class_names, evaluations
+from suites.engine.config.settings import FinetuneSettings, LoraSettings, Runtime
+from suites.engine.contract.capabilities import adopt, class_names, evaluations
 from suites.engine.contract.step import Step
 from suites.engine.hosts.agreement import (
     Agreement,
@@ -45,6 +45,7 @@ from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.run.folder import RunFolder, resume_command
 from suites.engine.run.log import RunLog, heard
 from suites.engine.train import rates
+from suites.engine.train.finetuning import Unfreezing, begin_pull, stages_of
 from suites.engine.train.hooks import (
     Assess,
     Events,
@@ -59,12 +60,12 @@ from suites.engine.train.hooks import (
 from suites.engine.train.loop import TrainingLoop, hooks_of
 from suites.engine.train.profiling import StepProfile
 from suites.engine.train.train_step import step_of
-from suites.engine.weights import load_wanted, load_what_fits, loaded_names, resolve, shown_otherwise
+from suites.engine.weights import load_wanted, loaded_names, shown_otherwise
 from suites.engine.weights.lora.layers import add_lora
 from suites.engine.weights.lora.peft import load_adapter
 from suites.engine.weights.matching import brief
-from suites.engine.weights.pretrained import divided
 from suites.engine.weights.published import checkpoint_folder
+from suites.engine.weights.starting import start_task
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -90,6 +91,7 @@ class Trainer:
         runtime: how long and how it trains; or give its fields one by one.
         hooks: called by the training loop besides the usual ones. The config names those whose class is registered.
         lora: adapters of low rank, which the model gets now.
+        finetune: what joins the training later, and the pull towards what was loaded.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -108,6 +110,7 @@ class Trainer:
         runtime: Runtime | None = None,
         hooks: Sequence[Hook] = (),
         lora: LoraSettings | None = None,
+        finetune: FinetuneSettings | None = None,
         **settings: Any,
     ) -> None:
         self.task = task
@@ -118,6 +121,8 @@ class Trainer:
         if lora is not None:
             add_lora(task.model, lora)
             parts["lora"] = lora
+        if finetune is not None:
+            parts["finetune"] = finetune
         written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
         self.config = _with_imports(Config.from_dict({**written, **_hooks_written(self.hooks, written["suite"])}))
 
@@ -207,7 +212,7 @@ class Trainer:
             log = RunLog(run.log)
             stack.callback(log.close)
             stack.enter_context(heard(log.say))
-            loader, step, schedule = self._begun(run, None, log)
+            loader, step, schedule, _ = self._begun(run, None, log)
             stack.callback(loader.close)
             tried = [rate * schedule.scale for rate in rates.rates_between(lowest, highest, steps)]
             found = rates.sweep(step, loader, tried, accumulate=self.runtime.accumulate, scale=schedule.scale)
@@ -216,13 +221,14 @@ class Trainer:
             log.say(found.advice(schedule.base_lr))
         return found
 
-    def _begun(self, run: RunFolder, kept: RunFolder | None, log: RunLog) -> tuple[Source, Step, Schedule]:
-        """The model with its first weights, then what trains it: batches, update and rate."""
+    def _begun(self, run: RunFolder, kept: RunFolder | None, log: RunLog) -> tuple[Source, Step, Schedule, Unfreezing]:
+        """The model with its first weights, then what trains it: batches, update, rate, and what joins later."""
         runtime, task, world = self.runtime, self.task, hosts.world()
         begin(runtime)
         if untouched(task.model):
             init.initialize(task.model, runtime.seed, keep=loaded_names(task.model))
-        if kept is None or not Checkpoints(kept.weights).exist():
+        continued = kept is not None and Checkpoints(kept.weights).exist()
+        if not continued:
             for line in load_wanted(task.model, class_names(task)):
                 log.say(line, brief(line))
         if kept is not None and kept.processor.is_file():
@@ -243,7 +249,12 @@ class Trainer:
         batch_size = loader.batch_size * runtime.accumulate
         total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
+        finetune = self.config.build("finetune") if self.config.get("finetune") is not None else FinetuneSettings()
+        per_epoch = _steps_per_epoch(loader, runtime)
+        stages = stages_of(task.model, finetune, total_steps=total_steps, steps_per_epoch=per_epoch)
         step = step_of(task, self._optimizer, runtime)
+        begin_pull(step, finetune, task, log, continued=continued)
+        unfreezing = Unfreezing(step, stages)
         if runtime.shard_optimizer:
             for optimizer in step.optimizers():
                 spread(optimizer.state_dict().values())
@@ -253,11 +264,11 @@ class Trainer:
             f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
         )
         _say_how(runtime, schedule, step, batch_size, log)
-        return loader, step, schedule
+        return loader, step, schedule, unfreezing
 
     def _loop(self, run: RunFolder, kept: RunFolder | None, log: RunLog, hooks: Sequence[Hook]) -> TrainingLoop:
         runtime, task, world = self.runtime, self.task, hosts.world()
-        loader, step, schedule = self._begun(run, kept, log)
+        loader, step, schedule, unfreezing = self._begun(run, kept, log)
         counting = Counting(loader, every=runtime.log_every)
         alive = [Alive(runtime.hosts_timeout)] if world.size > 1 and runtime.hosts_timeout is not None else []
         return TrainingLoop(
@@ -269,6 +280,7 @@ class Trainer:
             log=log,
             hooks=[
                 *alive,
+                unfreezing,
                 *_usual_hooks(task, run, runtime),
                 SkippedSamples(loader),
                 counting,
@@ -404,13 +416,8 @@ def _continue(loop: TrainingLoop, run: RunFolder) -> None:
 
 
 def _start_from(task: Task, source: str, log: RunLog) -> None:
-    name, part, told = divided(source)
-    path, _ = resolve(name)
-    log.say(f"weights from {path}")
-    words = "".join(f"{sign}{word}" for sign, word in (("#", part), ("@", told)) if word)
-    start = Path(f"{path}{words}")
-    for line in task.start_from(start) if isinstance(task, StartsFrom) else load_what_fits(task.model, start):
-        log.say(f"  {line}", f"  {brief(line)}")
+    for line in start_task(task, source):
+        log.say(line, brief(line))
 
 
 def _conclude(loop: TrainingLoop, run: RunFolder, config: Config) -> None:

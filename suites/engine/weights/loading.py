@@ -7,6 +7,7 @@ from pathlib import Path
 from framework.errors import CheckpointError
 from framework.io import load_tensors
 from framework.nn import Layer
+from suites.engine.weights.matching import note_loaded
 
 
 def load_weights(model: Layer, path: Path, *, partial: bool = False) -> list[str]:
@@ -24,6 +25,8 @@ def load_weights(model: Layer, path: Path, *, partial: bool = False) -> list[str
     tensors, own = load_tensors(path), model.state_dict()
     fits = any(name in own and own[name].shape == tensor.shape for name, tensor in tensors.items())
     try:
-        return model.load_state_dict(tensors, strict=not (partial and fits))
+        lines = model.load_state_dict(tensors, strict=not (partial and fits))
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from None
+    note_loaded(model, [name for name, t in tensors.items() if name in own and own[name].shape == t.shape])
+    return lines

@@ -292,8 +292,23 @@ def load_mapped(
     whole = {name: array for name, array in state.items() if name not in partly}
     for name, array in (whole | partly).items():
         own[name].set(tensor(array, dtype=own[name].dtype))
+    note_loaded(model, whole)
     new_size = [text for name, text in different.items() if name not in partly]
     return LoadReport(list(whole), fresh, left, new_size, list(partly), classes.shared if partly else [])
+
+
+def note_loaded(layer: Layer, names: Iterable[str]) -> None:
+    """Remember which tensors of a network, or of a part of one, hold weights that were loaded."""
+    layer.__dict__.setdefault("_holds_loaded", set()).update(names)
+
+
+def loaded_tensors(model: Layer) -> set[str]:
+    """Names of the tensors that hold weights from a file, as a whole; not those of which only rows were kept."""
+    return {
+        f"{path}.{name}" if path else name
+        for path, part in model.named_layers()
+        for name in part.__dict__.get("_holds_loaded", ())
+    }
 
 
 def _new_tensors(model: Layer) -> Iterator[str]:

@@ -24,6 +24,7 @@ from suites.engine.weights.pretrained import divided, resolve
 TYPE = "Published"
 ROLE = "published"
 WHOLE = "whole"  # models, by the end of the architecture's name
+SENTENCES = "SentenceTransformer"  # in its place for a checkpoint with sentence-transformers' modules.json
 _KEYS = ("type", "weights")
 _MOST = 100_000  # classes
 MOST_LAYERS = 1 << 12
@@ -71,6 +72,8 @@ def whole_model(name: str) -> WholeModel:
     fields, where = read_description(name)
     given = fields.get("architectures")
     architecture = given[0] if isinstance(given, list) and given and isinstance(given[0], str) else ""
+    if (checkpoint_folder(name) / "modules.json").is_file():
+        architecture = SENTENCES
     load_suites(suite_names())
     known = {end: REGISTRY.owned_by(suite) for suite in suite_names() for end in REGISTRY.owned_by(suite).names(WHOLE)}
     for end, registry in known.items():

@@ -20,10 +20,11 @@ class PretrainingScores(ArrayMetric):
         """Takes in `words` [M, V], log-probabilities, and `pairs` [B, 2]; a batch has `targets` [M], `related` [B]."""
         truth, related = np.asarray(batch["targets"]), np.asarray(batch["related"])
         known = related >= 0
+        pairs = outputs["pairs"].argmax(axis=1) if "pairs" in outputs else np.zeros(len(known), np.int64)
         self.gather(
             losses=-outputs["words"][np.arange(len(truth)), truth].astype(np.float64),
             right=outputs["words"].argmax(axis=1) == truth,
-            pairs=outputs["pairs"].argmax(axis=1)[known] == related[known],
+            pairs=pairs[known] == related[known],
         )
 
     def result(self) -> dict[str, float]:

@@ -16,7 +16,9 @@ from suites.engine.registry import register
 from suites.engine.weights import Names, Source, start_from
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert import Bert
+from suites.nlp.models.bert_config import BertConfig
 from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
+from suites.nlp.models.published_config import EncoderConfig
 from suites.nlp.models.vectors import encoder_vectors
 
 Head = Literal["new", "published"]
@@ -116,6 +118,11 @@ class SequenceClassifier(_OnEncoder):
         sequence, pooled = self.encoder(ids, offsets, **more)
         return self._classes(sequence, pooled, offsets)
 
+    def features(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
+        """What the linear layer sees: [B, D] of what `forward` takes."""
+        sequence, pooled = self.encoder(ids, offsets, **more)
+        return self._seen(sequence, pooled, offsets)
+
     @property
     def output_name(self) -> str:
         """What published classifiers of the encoder's family call the linear layer `fc`."""
@@ -129,7 +136,10 @@ class SequenceClassifier(_OnEncoder):
         return self._classes(states[-1], self.encoder.pooled(states[-1], offsets), offsets), states
 
     def _classes(self, sequence: Tensor, pooled: Tensor, offsets: Tensor) -> Tensor:
-        return self.fc(self.dropout(ops.segment_mean(sequence, offsets) if self._mean else pooled))
+        return self.fc(self.dropout(self._seen(sequence, pooled, offsets)))
+
+    def _seen(self, sequence: Tensor, pooled: Tensor, offsets: Tensor) -> Tensor:
+        return ops.segment_mean(sequence, offsets) if self._mean else pooled
 
 
 @register("text_model")
@@ -192,18 +202,27 @@ class MaskedLanguageHead(nn.Layer):
     """Vectors to words: a linear layer, activation and norm, then the products with the word table, and a bias.
 
     Args:
-        encoder: whose word table is the output matrix too.
+        config: of the encoder, whose word table is the output matrix too.
+        activate: name of the activation; None for the encoder's.
+        biases: of the linear layer.
+        norm_biases: of the norm.
     """
 
     bias: Tensor
 
-    def __init__(self, encoder: Bert) -> None:
+    def __init__(
+        self,
+        config: BertConfig | EncoderConfig,
+        activate: str | None = None,
+        biases: bool = True,
+        norm_biases: bool = True,
+    ) -> None:
         super().__init__()
-        c = encoder.config
-        self.transform = nn.Linear(c.hidden_size, c.hidden_size, initializer=TruncatedNormal(c.init_std))
-        self.norm = nn.LayerNorm(c.hidden_size, c.eps)
-        self.add_parameter("bias", (c.vocab_size,), Constant(0.0))
-        self._activation = activation(c.activation)
+        width = getattr(config, "embedding_size", config.hidden_size)
+        self.transform = nn.Linear(config.hidden_size, width, biases, TruncatedNormal(config.init_std))
+        self.norm = nn.LayerNorm(width, config.eps, norm_biases)
+        self.add_parameter("bias", (config.vocab_size,), Constant(0.0))
+        self._activation = activation(activate or config.activation)
 
     def forward(self, x: Tensor, words: Tensor) -> Tensor:
         """x: [M, D]; words: the word table [V, D]; logits: [M, V]."""
@@ -223,7 +242,7 @@ class Pretraining(TextModel):
         self.encoder = encoder
         self.vocab_size, self.max_length = encoder.vocab_size, encoder.max_length
         self.task_types = encoder.task_types
-        self.words = MaskedLanguageHead(encoder)
+        self.words = MaskedLanguageHead(encoder.config)
         self.next_sentence = nn.Linear(encoder.hidden_size, 2, initializer=TruncatedNormal(encoder.config.init_std))
 
     def forward(self, ids: Tensor, offsets: Tensor, masked: Tensor, **more: Any) -> tuple[Tensor, Tensor]:

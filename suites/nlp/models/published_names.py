@@ -123,6 +123,43 @@ SUMMARIES = {
 }
 
 
+@dataclass(frozen=True)
+class LanguageHead:
+    """What a family calls the head for hidden words.
+
+    Attributes:
+        transform: the linear layer on a token's vector.
+        norm: behind it.
+        bias: of the words.
+        activation: between the two; None for the encoder's.
+        biases: whether the linear layer has one.
+    """
+
+    transform: str
+    norm: str
+    bias: str
+    activation: str | None = None
+    biases: bool = True
+
+
+_OF_BERT = LanguageHead(
+    "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"
+)
+LANGUAGE_HEADS = {
+    **dict.fromkeys(("bert", "ernie", "deberta-v2"), _OF_BERT),
+    **dict.fromkeys(
+        ("roberta", "xlm-roberta", "camembert", "data2vec-text", "mpnet"),
+        LanguageHead("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "gelu"),
+    ),
+    "distilbert": LanguageHead("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
+    "electra": LanguageHead(
+        "generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head.bias", "gelu"
+    ),
+    "albert": LanguageHead("predictions.dense", "predictions.LayerNorm", "predictions.bias"),
+    "modernbert": LanguageHead("head.dense", "head.norm", "decoder.bias", "gelu", biases=False),
+}
+
+
 def names_of_encoder(config: EncoderConfig) -> Names:
     """For each tensor of an encoder, what it is called in a file, without the prefix of the model around it."""
     family = _FAMILIES.get(config.kind, _Family())

@@ -7,6 +7,7 @@ from typing import Any
 from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
 from suites.engine.registry import register
+from suites.engine.weights import Names, start_from
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
 
@@ -17,12 +18,32 @@ class TextVectors(TextModel):
 
     Args:
         encoder: token ids to vectors.
+        weights: published weights that an encoder of {type: Published} starts from, such as `hf:OWNER/NAME`; None for
+            none.
     """
 
-    def __init__(self, encoder: TextEncoder) -> None:
+    def __init__(self, encoder: TextEncoder, weights: str | None = None) -> None:
         super().__init__()
         self.encoder = encoder
         self.vocab_size, self.max_length = encoder.vocab_size, encoder.max_length
+        if weights is not None and not self.schemes:
+            raise AttributeValueError("TextVectors: weights are for an encoder of {type: Published}")
+        start_from(self, weights)
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Whose names the encoder knows."""
+        return tuple(getattr(self.encoder, "schemes", ()))
+
+    def names_in(self, scheme: str) -> Names:
+        """The encoder's names."""
+        found: Names = self.encoder.names_in(scheme)  # type: ignore[attr-defined]
+        return found.below("encoder.")
+
+    def current_name(self, name: str) -> str:
+        """What a file's older name is today."""
+        renamed = getattr(self.encoder, "current_name", None)
+        return name if renamed is None else str(renamed(name))
 
     def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
         """ids [T], offsets [B + 1] and what else the encoder takes; vectors [T, D]."""

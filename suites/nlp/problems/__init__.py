@@ -3,9 +3,19 @@
 from suites.nlp.problems.base import Problem
 from suites.nlp.problems.chain import ChainTagging
 from suites.nlp.problems.classification import Classification, Regression
-from suites.nlp.problems.pretraining import Pretraining
+from suites.nlp.problems.pretraining import FillMask, Pretraining
 from suites.nlp.problems.reading import Reading
 from suites.nlp.problems.tagging import Tagging
 from suites.nlp.problems.vectors import Vectors
 
-__all__ = ["ChainTagging", "Classification", "Pretraining", "Problem", "Reading", "Regression", "Tagging", "Vectors"]
+__all__ = [
+    "ChainTagging",
+    "Classification",
+    "FillMask",
+    "Pretraining",
+    "Problem",
+    "Reading",
+    "Regression",
+    "Tagging",
+    "Vectors",
+]

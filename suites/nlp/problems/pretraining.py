@@ -163,6 +163,48 @@ class Pretraining(Problem):
         return f"{text if len(text) <= _SHOWN else text[:_SHOWN] + '...'} -> {guesses}"
 
 
+@register("problem")
+class FillMask(Pretraining):
+    """Hidden words alone, for a `MaskedLanguageModel`: for each mask token of a text the most probable tokens.
+
+    Args:
+        masks: in training, which tokens are hidden, and how.
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("targets",)
+
+    def __init__(self, masks: Masks | None = None) -> None:
+        super().__init__("none", masks)
+
+    def encode(
+        self,
+        examples: Sequence[Document],
+        sequencer: Sequencer,
+        classes: Sequence[str],
+        name_of: Callable[[int], str],
+        *,
+        truth: bool = True,
+    ) -> Encoded:
+        """See `Pretraining.encode`; DataError for a text to fill that has no mask token."""
+        number = sequencer.tokenizer.mask
+        if number is None:
+            raise DataError("FillMask: the tokenizer has no mask token")
+        for example in () if truth else examples:
+            texts = [sentence.text for sentence in example.sentences]
+            if not any(number in tokens.ids for tokens in sequencer.tokens(texts)):
+                mask = sequencer.tokenizer.vocabulary[number]
+                raise DataError(f"'{''.join(texts)[:_SHOWN]}': has no {mask}, which stands for the word to guess")
+        return super().encode(examples, sequencer, classes, name_of, truth=truth)
+
+    def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """Cross entropy of the hidden words.  outputs: logits [M, V]."""
+        return {"words": self._loss(outputs, inputs["targets"])["cross_entropy"]}
+
+    def predictions(self, outputs: Any) -> dict[str, Tensor]:
+        """`words` [M, V], log-probabilities, of logits [M, V]."""
+        return {"words": ops.log_softmax(outputs, axis=-1)}
+
+
 class _WithMasked:
     """Adds to a batch where its hidden tokens are."""
 

@@ -21,6 +21,7 @@ from suites.engine.registry import register
 from suites.engine.weights.published import checkpoint_folder
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, clean, kept
 from suites.nlp.tokenizers.folders import tokenizer_of
+from suites.nlp.tokenizers.published_pieces import pieces_of
 
 _MODELS = ("BPE", "Unigram", "WordPiece", "WordLevel")
 _MOST = 10_000_000  # tokens
@@ -162,6 +163,8 @@ def published_tokenizer(name: str | Path) -> Tokenizer:
     file = folder / "tokenizer.json"
     if not file.is_file():
         if not any((folder / other).is_file() for other in ("vocab.txt", "vocab.json")):
+            if (pieces := pieces_of(folder)) is not None:
+                return pieces
             raise CheckpointError(
                 f"{name}: has no tokenizer.json and no vocab.txt; transformers writes one: "
                 "AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER)"

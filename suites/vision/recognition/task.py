@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from framework.errors import ConfigError
+from framework.errors import ConfigError, NotSupportedError
 from framework.nn import Layer
 from framework.tensor import Tensor
 from suites.engine.contract.batch import Batch, readable
@@ -100,6 +100,23 @@ class RecognitionTask(VisionTask):
         """What the model says of a batch, [N, K]."""
         logits: Tensor = self.model(inputs[self._key])
         return logits
+
+    def features(self, inputs: dict[str, Tensor]) -> Tensor:
+        """What the linear layer sees, [N, D]."""
+        if not hasattr(self.model, "features"):
+            raise NotSupportedError(f"{type(self.model).__name__}: does not give the features that it classifies")
+        found: Tensor = self.model.features(inputs[self._key])
+        return found
+
+    def truth(self, batch: Batch) -> np.ndarray:
+        """The class of each sample, int64 [N]."""
+        if self._loss.multi_label:
+            raise NotSupportedError("its samples have several classes each; a probe is for one class a sample")
+        return np.asarray(batch["labels"])
+
+    def on_training_set(self) -> Self:
+        """Its training set with the transforms of evaluation."""
+        return self.with_eval(replace(self.eval_data, dataset=self.train_data.dataset))
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""

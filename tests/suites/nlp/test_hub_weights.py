@@ -158,10 +158,87 @@ def test_published_taggers_and_readers_open_as_whole_models(hub, tmp_path, archi
     assert model.processor.classes == (list(labels.values()) if "Token" in architecture else [])
 
 
+def masked(folder, **more):
+    """A checkpoint of a RoBERTa with its head for hidden words."""
+    checkpoint(folder, "roberta", KINDS["roberta"])
+    fields = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**fields, "architectures": ["RobertaForMaskedLM"], **more}))
+    tokenizer = made(KINDS["roberta"])
+    tokenizer.add_special_tokens(["<mask>"])
+    (folder / "tokenizer.json").write_text(tokenizer.to_str())
+    arrays = {n: a for n, a in read_arrays(folder / "model.safetensors").items() if not n.startswith("c")}
+    rng = np.random.default_rng(7)
+    shapes = {"dense.weight": (16, 16), "dense.bias": (16,), "layer_norm.weight": (16,), "layer_norm.bias": (16,)}
+    for name, shape in {**shapes, "bias": (300,)}.items():
+        arrays[f"lm_head.{name}"] = rng.normal(size=shape).astype(np.float32)
+    save_tensors(folder / "model.safetensors", {n: from_numpy(np.ascontiguousarray(a)) for n, a in arrays.items()})
+
+
+def test_a_masked_language_model_fills_each_mask_by_its_name(hub, tmp_path, capsys):
+    masked(tmp_path / "files")
+    hub.add_folder("owner/words", tmp_path / "files")
+    assert paddock("infer", "hf:owner/words", "--text", "he <mask> a <mask>", "--fetch") == 0
+    assert "he <mask> a <mask> -> <mask>: " in capsys.readouterr().out
+    model = engine.load("hf:owner/words")
+    ((first, second),) = [found.to_json()["hidden"] for found in model("he <mask> a <mask>")]
+    for place in (first, second):
+        chances = [word["probability"] for word in place["words"]]
+        assert len(chances) == 5 and chances == sorted(chances, reverse=True) and sum(chances) <= 1 + 1e-4
+    with pytest.raises(PaddockError, match="'he a': has no <mask>, which stands for the word to guess"):
+        model("he a")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"tie_word_embeddings": False}, "only heads are read that share the word table"),
+        ({"architectures": ["DebertaForMaskedLM"], "model_type": "deberta"}, "model_type is 'deberta'"),
+    ],
+)
+def test_heads_for_hidden_words_that_are_others_are_refused(hub, tmp_path, more, said):
+    masked(tmp_path / "files", **more)
+    hub.add_folder("owner/words", tmp_path / "files")
+    assert paddock("zoo", "fetch", "hf:owner/words") == 0
+    with pytest.raises(PaddockError, match=said):
+        engine.load("hf:owner/words")
+
+
+@pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False), ("max", False)])
+def test_a_folder_of_sentence_transformers_gives_vectors_as_it_says(hub, tmp_path, capsys, pooling, normalize):
+    masked(tmp_path / "files")  # what stands beside says more than the architecture, as in all-mpnet-base-v2
+    modules = ["Transformer", "Pooling", *(["Normalize"] if normalize else [])]
+    folders = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+    listed = [{"type": f"sentence_transformers.models.{kind}", "path": folders[kind]} for kind in modules]
+    (tmp_path / "files/modules.json").write_text(json.dumps(listed))
+    (tmp_path / "files/1_Pooling").mkdir()
+    name = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}[pooling]
+    (tmp_path / "files/1_Pooling/config.json").write_text(json.dumps({f"pooling_mode_{name}": True}))
+    (tmp_path / "files/sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 9}))
+    hub.add_folder("owner/vectors", tmp_path / "files")
+    assert paddock("infer", "hf:owner/vectors", "--text", "he a b", "--fetch") == 0
+    assert "16 numbers" in capsys.readouterr().out
+    model = engine.load("hf:owner/vectors")
+    (found,) = model("he a b")
+    vector = np.array(found.to_json()["vector"])
+
+    encoder = PublishedEncoder(json.loads((tmp_path / "files/config.json").read_text()), summary="none").eval()
+    from suites.engine.weights import load_pretrained
+
+    load_pretrained(encoder, tmp_path / "files/model.safetensors")
+    tokenizer = model.processor.sequencer.tokenizer
+    (tokens,) = tokenizer.encode(["he a b"])
+    ids = np.array([tokenizer.opening, *tokens.ids, tokenizer.closing])
+    states = encoder(from_numpy(ids), from_numpy(np.array([0, len(ids)])))[0].numpy()
+    wanted = {"mean": states.mean(axis=0), "cls": states[0], "max": states.max(axis=0)}[pooling]
+    wanted = wanted / np.linalg.norm(wanted) if normalize else wanted
+    np.testing.assert_allclose(vector, wanted, rtol=1e-4, atol=1e-5)
+    assert model.processor.sequencer.max_length == 9
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"architectures": ["RobertaForMaskedLM"]}, "as whole models those are read that end in"),
+        ({"architectures": ["RobertaForMultipleChoice"]}, "as whole models those are read that end in"),
         ({"architectures": None}, "architectures is None"),
         ({"id2label": {"0": "a", "2": "b"}}, "id2label must name the classes 0, 1, 2"),
         ({"problem_type": "multi_label_classification"}, "only one class a text is read"),

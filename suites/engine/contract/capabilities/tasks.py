@@ -123,6 +123,20 @@ class ShowsCases(Protocol):
 
 
 @runtime_checkable
+class GivesFeatures(Protocol):
+    """What a classifier's last layer sees, for `paddock probe`."""
+
+    def features(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Return [N, D] of the arrays of `eval_inputs`; NotSupportedError for a model that has none."""
+
+    def truth(self, batch: Batch) -> np.ndarray:
+        """Return the class of each sample of a batch of `eval_loader`, int64 [N]."""
+
+    def on_training_set(self) -> Self:
+        """Return this task with its training set in place of the evaluation set, and seen as that one is."""
+
+
+@runtime_checkable
 class CountsSets(Protocol):
     """What a set says of itself."""
 

@@ -19,6 +19,7 @@ from suites.engine.weights.wheels import check_sha256
 
 PREFIX = "hf:"
 MANIFEST = ".fetched.json"
+BELOW = ("1_Pooling/config.json",)  # files that are taken from a folder of a repository: of sentence-transformers
 ENDPOINT = "https://huggingface.co"
 _NAME = re.compile(
     r"hf:(?P<owner>[A-Za-z0-9][A-Za-z0-9._-]{0,95})/(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,95})"
@@ -140,7 +141,7 @@ def fetched_from(found: Any) -> Fetched:
     files = {str(name): (str(entry["sha256"]), int(entry["bytes"])) for name, entry in found["files"].items()}
     for name, (sha256, _) in files.items():
         check_sha256(sha256)
-        if Path(name).name != name:
+        if Path(name).name != name and name not in BELOW:
             raise ValueError(f"{name} is no plain file name")
     return Fetched(check_commit(found["commit"]), str(found["licence"]), files)
 

@@ -25,6 +25,7 @@ from framework.locks import alone
 from framework.outside import read_bytes
 from suites.engine.weights.downloads import Wanted, digest_of, download
 from suites.engine.weights.hub.names import (
+    BELOW,
     MANIFEST,
     Fetched,
     Repository,
@@ -44,6 +45,7 @@ _SMALL = frozenset(
         *("config.json", "generation_config.json", "preprocessor_config.json", "adapter_config.json"),
         *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
         *("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "spm.model", "sentencepiece.bpe.model"),
+        *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", *BELOW),
     )
 )
 _WHOLE = ("model.safetensors", "adapter_model.safetensors", "pytorch_model.bin", "adapter_model.bin")  # best first
@@ -171,7 +173,7 @@ def ask_hub(repository: Repository, commit: str | None = None) -> Listing:
 def _listing(repository: Repository, info: Any) -> Listing:
     card = getattr(info, "card_data", None)
     try:
-        files = [_listed(each) for each in info.siblings or () if "/" not in each.rfilename]
+        files = [_listed(each) for each in info.siblings or () if "/" not in each.rfilename or each.rfilename in BELOW]
         return Listing(
             check_commit(info.sha), str(getattr(card, "license", None) or "not stated"), bool(info.gated), files
         )
@@ -224,6 +226,7 @@ def _fetch(repository: Repository, listing: Listing, folder: Path, say: Callable
     found = {}
     for file in files:
         path = folder / file.name
+        make_folder(path.parent)
         if not path.is_file() and not _from_cache(repository, listing.commit, file, path):
             _download(repository, listing, file, path, say)
         found[file.name] = (_checked(repository, file, path), file.bytes)

@@ -12,6 +12,7 @@ from suites.engine.weights.lora.layers import add_lora
 from suites.engine.weights.lora.peft import save_adapter
 from suites.engine.weights.pretrained import load_wanted
 from suites.nlp.models.heads import SequenceClassifier, SpanPredictor, TokenClassifier
+from suites.nlp.models.masked_language import MaskedLanguageModel
 from suites.nlp.models.published import PublishedEncoder
 
 SIZES = {
@@ -209,3 +210,30 @@ def test_a_published_model_as_a_whole_gives_the_logits_of_transformers(tmp_path,
     for mine, other in pairs:
         wanted = other.numpy()
         np.testing.assert_allclose(mine.numpy(), wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("family", FAMILIES)
+def test_words_of_masks_are_those_of_transformers(family, tmp_path):
+    import torch
+    from transformers import AutoConfig, AutoModelForMaskedLM
+
+    made(family, tmp_path / "encoder")
+    config = AutoConfig.from_pretrained(tmp_path / "encoder")
+    config._attn_implementation = "eager"
+    torch.manual_seed(1)
+    theirs = AutoModelForMaskedLM.from_config(config)
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    theirs.save_pretrained(tmp_path / "whole")
+    fields = json.loads((tmp_path / "whole/config.json").read_text())
+    ours = MaskedLanguageModel(PublishedEncoder(fields, summary="none"))
+    report = load_pretrained(ours, tmp_path / "whole/model.safetensors")
+    assert not report.new and not report.resized and set(report.loaded) == set(ours.state_dict())
+    ids = np.random.default_rng(0).integers(4, 60, 23)
+    kinds = {"token_type_ids": torch.tensor(ids[None] % 2)} if ours.encoder.config.segment_types > 1 else {}
+    wanted = theirs.eval()(torch.tensor(ids[None]), **kinds).logits[0, [2, 7]].detach().numpy()
+    segments = {"segment_ids": tensor(ids % 2)} if kinds else {}
+    got = ours.eval()(tensor(ids), offsets_of([23]), tensor(np.array([2, 7])), **segments).numpy()
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())

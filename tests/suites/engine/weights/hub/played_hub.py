@@ -58,7 +58,8 @@ class PlayedHub:
 
     def add_folder(self, repository, folder, revision="main"):
         """The files of a folder as a state of a repository."""
-        return self.add(repository, {p.name: p.read_bytes() for p in sorted(folder.iterdir())}, revision)
+        files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+        return self.add(repository, files, revision)
 
     def state(self, repository, revision):
         revision = unquote(revision)
@@ -119,7 +120,7 @@ def _handler(hub):
                 return self.answer(200, json.dumps(hub.listing(repository, commit, files)).encode())
             repository = "/".join(words[:2])
             commit, files = hub.state(repository, words[3] if len(words) > 3 else "")
-            name = unquote(words[-1])
+            name = unquote("/".join(words[4:]))
             if files is None or name not in files:
                 return self.answer(404, X_Error_Code="EntryNotFound")
             if repository in hub.gated and token != hub.token:
