@@ -181,5 +181,5 @@ class DBNet(TextDetector):
         return Names({**names, **own}, (r"^p2o\.",))
 
     def answers(self) -> dict[str, np.ndarray]:
-        """The mean probability of each row of a drawn image; see `suites.engine.weights.answers`."""
-        return {"text": self(drawn_image()).numpy().mean(axis=(0, 2))}
+        """The mean logit of each row of a drawn image; see `suites.engine.weights.answers`."""
+        return {"text": self.probability(self.neck(self.backbone(drawn_image()))).numpy().mean(axis=(0, 2))}

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from framework import nn, ops
 from framework.nn import init
 from framework.tensor import Tensor
@@ -40,7 +42,10 @@ _STEM = 16
 _OUT = (16, 24, 56, 480)  # channels of the four maps of pages, before scaling
 # Numbers of Paddle's layers in the published files: first of the folded convolutions, the stem's convolution and batch
 # norm, squeeze and excitation, the 1x1 convolutions of the maps.
-_NUMBERS = {"pages": (394, "conv2d_0", "batch_norm2d_0", (96, 107), 131), "lines": (157, "conv2d_10", "batch_norm2d_2", (106, 117), 0)}
+_NUMBERS = {
+    "pages": (394, "conv2d_0", "batch_norm2d_0", (96, 107), 131),
+    "lines": (157, "conv2d_10", "batch_norm2d_2", (106, 117), 0),
+}
 
 
 class Affine(nn.Layer):
@@ -154,6 +159,10 @@ class PPLCNetV3(Backbone):
         if self.maps is None:
             return [x]
         return [conv(y) for conv, y in zip(self.maps, seen[1:], strict=True)]
+
+    def answers(self) -> dict[str, np.ndarray]:
+        """None: files have the backbone with what stands behind it, which answers."""
+        return {}
 
     def names_in(self, scheme: str) -> Names:
         """Names in PP-OCRv4's exported files."""
