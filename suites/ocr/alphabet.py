@@ -17,6 +17,7 @@ _FOLDER = Path(__file__).parent / "alphabets"
 _NAMED = {
     "digits": string.digits,
     "english": string.digits + string.ascii_letters + string.punctuation + " ",
+    "english_g2": string.digits + string.punctuation + " €" + string.ascii_uppercase + string.ascii_lowercase,
     "capitals": string.digits + string.ascii_uppercase + string.punctuation + " ",
 }
 

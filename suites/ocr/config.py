@@ -10,6 +10,7 @@ from suites.engine.config import Config, OfRole, rule
 from suites.engine.config.settings import RunConfig
 from suites.engine.registry import register
 from suites.ocr.finding import Finding
+from suites.ocr.losses import MapLoss
 from suites.ocr.models.base import TextModel
 from suites.ocr.page import Reading
 from suites.ocr.settings import Data
@@ -25,12 +26,14 @@ class OcrConfig(RunConfig):
         data: what it is trained and evaluated on.
         finding: how text is found in a detector's map.
         reading: how pictures and lines are shown to the networks.
+        loss: what a detector minimises.
     """
 
     model: Annotated[TextModel, OfRole("text_model")]
     data: Data
     finding: Finding = field(default_factory=Finding)
     reading: Reading = field(default_factory=Reading)
+    loss: MapLoss | None = None
 
 
 @rule("data.eval.batch_size", suite="ocr")

@@ -14,6 +14,8 @@ import numpy as np
 from suites.engine.contract.batch import Batch, Found
 from suites.engine.contract.metric import Metric
 from suites.engine.reporting import Case
+from suites.ocr.alphabet import Alphabet
+from suites.ocr.decoding import greedy
 from suites.ocr.page import Page
 from suites.ocr.sample import PageSample
 
@@ -119,6 +121,49 @@ class FoundTexts(Metric):
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
+
+
+class ReadLines(Metric):
+    """Of lines, the share that is read right, and 1 - the mean edit distance over the length of the longer text.
+
+    Args:
+        alphabet: of the recogniser.
+    """
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self._alphabet = alphabet
+        self._lines: list[tuple[int, str, str]] = []  # number, true text, what was read
+
+    def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Takes in the lines of a batch."""
+        read = greedy(outputs["characters"], outputs["scores"], self._alphabet)
+        for number, text, found in zip(batch["numbers"], batch["texts"], read, strict=True):
+            self._lines.append((int(number), str(text), found.text.strip()))
+
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The lines that are read worst."""
+        ranked = sorted(self._lines, key=lambda line: (-_normal_distance(line[1], line[2]), line[0]))
+        wrong = [Case(n, f"{text!r} read as {found!r}") for n, text, found in ranked[:count] if text != found]
+        return {"Worst lines": wrong}
+
+    def state(self) -> dict[str, Any]:
+        """The lines."""
+        return {"lines": [list(line) for line in self._lines]}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add the other's lines."""
+        self._lines += [(int(number), str(text), str(found)) for number, text, found in state["lines"]]
+
+    def result(self) -> dict[str, float]:
+        """accuracy: of whole lines; 1-NED: 1 - mean normalised edit distance."""
+        count = max(len(self._lines), 1)
+        right = sum(text == found for _, text, found in self._lines)
+        distance = sum(_normal_distance(text, found) for _, text, found in self._lines)
+        return {"accuracy": right / count, "1-NED": 1 - distance / count if self._lines else 0.0}
+
+
+def _normal_distance(text: str, found: str) -> float:
+    return edit_distance(text, found) / max(len(text), len(found), 1)
 
 
 def edit_distance(one: str, two: str) -> int:

@@ -27,12 +27,23 @@ _COLUMN = 8  # pixels that become one column
 
 
 class Text(NamedTuple):
-    """A text of a picture: its corners [4, 2] in the picture, what it says, how sure that is, and if it was turned."""
+    """A text of a picture: its corners [4, 2] in the picture, what it says, how sure that is, and if it was turned.
+
+    Where texts are only found it says nothing, and is as sure as the map.
+    """
 
     quad: np.ndarray
     text: str
     score: float
     turned: bool
+
+
+class Lines(NamedTuple):
+    """How lines are read: alphabet and height of the recogniser, and whether there is a direction classifier."""
+
+    alphabet: Alphabet
+    height: int
+    direction: bool
 
 
 @dataclass(frozen=True)
@@ -76,17 +87,12 @@ class Page:
         image: the picture.
         finding: how text is found.
         reading: how it is shown.
-        alphabet: of the recogniser.
-        height: of lines, that it takes.
-        direction: whether there is a direction classifier.
+        lines: how lines are read; None where texts are only found.
     """
 
-    def __init__(
-        self, image: np.ndarray, finding: Finding, reading: Reading, alphabet: Alphabet, height: int, direction: bool
-    ) -> None:
+    def __init__(self, image: np.ndarray, finding: Finding, reading: Reading, lines: Lines | None) -> None:
         self._size = image.shape[:2]
-        self._finding, self._reading, self._alphabet, self._height = finding, reading, alphabet, height
-        self._direction = direction
+        self._finding, self._reading, self._how = finding, reading, lines
         self._image, self._scale = _bounded(image, reading.most_side)
         self._image, self._border = _bordered(self._image, reading.flatness)
         self._quads = np.zeros((0, 4, 2), np.float32)
@@ -97,44 +103,47 @@ class Page:
     def batches(self) -> Iterator[Batch]:
         """What the networks are shown, step by step; each step needs that `take` was given what the last one gave."""
         yield self._batch("found", images=self._detected()[None])
+        if self._how is None:
+            return
         widths = np.array([line.shape[1] / line.shape[0] for line in self._lines])
         alike = np.argsort(widths, kind="stable")
-        size = self._reading.together
+        size, height = self._reading.together, self._how.height
         chunks = [alike[at : at + size] for at in range(0, len(alike), size)]
-        for chunk in chunks if self._direction else ():
+        for chunk in chunks if self._how.direction else ():
             yield self._batch("turned", rows=chunk, turned=lines_shown([self._lines[k] for k in chunk], *_DIRECTION))
         for chunk in chunks:
             lines = [self._lines[k] for k in chunk]
-            width = max(
-                self._reading.line_width, *(int(self._height * line.shape[1] / line.shape[0]) for line in lines)
-            )
-            yield self._batch("read", rows=chunk, lines=lines_shown(lines, self._height, width))
+            width = max(self._reading.line_width, *(int(height * line.shape[1] / line.shape[0]) for line in lines))
+            yield self._batch("read", rows=chunk, lines=lines_shown(lines, height, width))
 
     def take(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in what the networks gave for the last of `batches`."""
         if batch["step"] == "found":
             found = self._finding.quads(outputs["text"][0], self._image.shape[:2])
-            self._quads = found.quads[reading_order(found.quads)]
+            order = reading_order(found.quads)
+            self._quads = found.quads[order]
             self._lines = [cut(self._image, quad) for quad in self._quads]
-            self._turned, self._read = [False] * len(self._lines), [Read("", 0.0)] * len(self._lines)
+            self._turned = [False] * len(self._lines)
+            self._read = [Read("", float(score)) for score in found.scores[order]]
         elif batch["step"] == "turned":
             for k, (_, down) in zip(batch["rows"], outputs["direction"], strict=True):
                 if down > max(self._reading.turn_score, 0.5):
                     self._turned[k] = True
                     self._lines[k] = cv2.rotate(self._lines[k], cv2.ROTATE_180)
-        else:
-            for k, read in zip(
-                batch["rows"], greedy(outputs["characters"], outputs["scores"], self._alphabet), strict=True
-            ):
-                self._read[k] = read
+        elif self._how is not None:
+            read = greedy(outputs["characters"], outputs["scores"], self._how.alphabet)
+            for k, line in zip(batch["rows"], read, strict=True):
+                self._read[k] = line
 
     def texts(self) -> list[Text]:
-        """The texts whose score suffices, in reading order, in pixels of the picture."""
+        """The texts whose score suffices, in reading order, in pixels of the picture; all where they are only found."""
         quads = (self._quads - self._border[::-1]) * (1 / self._scale[1], 1 / self._scale[0])
         quads = quads.clip(0, (self._size[1], self._size[0])).astype(np.float32)
         rows = zip(quads, self._read, self._turned, strict=True)
-        least = self._reading.min_score
-        return [Text(quad, *read, turned) for quad, read, turned in rows if read.score >= least and read.text]
+        found = [Text(quad, *read, turned) for quad, read, turned in rows]
+        if self._how is None:
+            return found
+        return [text for text in found if text.score >= self._reading.min_score and text.text]
 
     def _detected(self) -> np.ndarray:
         """The picture as the detector is shown it, [H, W, 3]."""
@@ -144,7 +153,7 @@ class Page:
         return shown(cv2.resize(self._image, size))
 
     def _batch(self, step: str, **given: Any) -> Batch:
-        return {**nothing(self._height), **given, "step": step, "page": self}
+        return {**nothing(0 if self._how is None else self._how.height), **given, "step": step, "page": self}
 
 
 def nothing(height: int) -> dict[str, np.ndarray]:

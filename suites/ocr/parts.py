@@ -2,7 +2,8 @@
 
 import suites.ocr.config
 import suites.ocr.datasets
-import suites.ocr.task  # noqa: F401
+import suites.ocr.task
+import suites.ocr.transforms  # noqa: F401
 from framework.modules import import_all
 
 import_all("suites.ocr.models")

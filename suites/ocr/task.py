@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -17,13 +18,19 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.ocr.datasets.base import TextDataset
 from suites.ocr.finding import Finding
-from suites.ocr.models.base import TextModel
+from suites.ocr.losses import MapLoss
+from suites.ocr.models.base import TextModel, TextRecogniser
+from suites.ocr.models.dbnet import DBNet
 from suites.ocr.models.reader import TextReader
 from suites.ocr.page import Reading
 from suites.ocr.problems.base import How, Problem
+from suites.ocr.problems.finding import FindingProblem
+from suites.ocr.problems.lines import LineProblem
 from suites.ocr.problems.page import PageProblem
 from suites.ocr.processor import OcrProcessor
 from suites.ocr.settings import EvalData, TrainData
+
+_log = logging.getLogger(__name__)
 
 
 @register("task", "ocr")
@@ -37,6 +44,7 @@ class OcrTask(DataTask[TrainData, EvalData]):
         finding: how text is found in a detector's map.
         reading: how pictures and lines are shown to the networks.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/hmean`.
+        loss: what a detector minimises.
     """
 
     processor_class = OcrProcessor
@@ -50,21 +58,29 @@ class OcrTask(DataTask[TrainData, EvalData]):
         finding: Finding | None = None,
         reading: Reading | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
+        loss: MapLoss | None = None,
     ) -> None:
         super().__init__(train, eval, more_eval)
         self.model = model
-        self._problem = _problem_of(model, How(finding or Finding(), reading or Reading()))
+        self._problem = _problem_of(model, How(finding or Finding(), reading or Reading(), loss))
         self.train_inputs, self.eval_inputs = self._problem.train_inputs, self._problem.eval_inputs
         self.main_metric = self._problem.main_metric
 
     @cached_property
     def _eval_set(self) -> TextDataset:
-        return opened(self.eval_data.dataset)
+        return self._opened(self.eval_data.dataset, "evaluation set")
+
+    def _opened(self, given: Any, what: str) -> TextDataset:
+        dataset: TextDataset = opened(given)
+        for line in self._problem.check(dataset, what):
+            _log.warning("%s", line)
+        return dataset
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches."""
         data = self.train_data
-        return self._problem.train_loader(data, opened(data.dataset), seed=seed, workers=workers)
+        dataset = self._opened(data.dataset, "training set")
+        return self._problem.train_loader(data, dataset, seed=seed, workers=workers)
 
     def eval_loader(self, *, workers: int) -> DataLoader:
         """The evaluation set in order."""
@@ -112,4 +128,8 @@ def _problem_of(model: TextModel, how: How) -> Problem:
     """What is asked of a network."""
     if isinstance(model, TextReader):
         return PageProblem(model, how)
+    if isinstance(model, DBNet):
+        return FindingProblem(model, how)
+    if isinstance(model, TextRecogniser):
+        return LineProblem(model, how)
     raise ConfigError(f"{type(model).__name__}: is a part of a TextReader and no task by itself")

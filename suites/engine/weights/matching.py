@@ -36,6 +36,8 @@ class Source:
             or the last is, its columns. Afterwards it is a matrix again, of our rows.
         ones: so many last axes of theirs have an extent of 1 and are not in ours, such as those of a 1x1 convolution
             that is a linear layer here.
+        summed: so many neighbours in `names` are added up to one tensor: the two biases of PyTorch's recurrent layers.
+        stacked: the tensors lie along a new first axis of ours, not one after the other: directions of such layers.
     """
 
     names: tuple[str, ...]
@@ -46,6 +48,22 @@ class Source:
     repeated: int = 1
     view: tuple[int, ...] | None = None
     ones: int = 0
+    summed: int = 1
+    stacked: bool = False
+
+    def joined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Tensors as `ours` gives them, one for each of `names`, as one; the first where they do not fit together."""
+        if len(parts) == 1 or len({part.shape[1:] for part in parts}) > 1 or not all(part.ndim for part in parts):
+            return parts[0]
+        if self.summed > 1:
+            parts = [np.sum(parts[at : at + self.summed], axis=0) for at in range(0, len(parts), self.summed)]
+        return np.stack(parts) if self.stacked else np.concatenate(parts)
+
+    def divided(self, ours: np.ndarray) -> list[np.ndarray]:
+        """The inverse of `joined`; of tensors that it adds up the first has all, the others zeros."""
+        count = len(self.names) // self.summed
+        parts = list(ours) if self.stacked else np.split(ours, count)
+        return [part if not k else np.zeros_like(part) for part in parts for k in range(self.summed)]
 
     def ours(self, theirs: np.ndarray) -> np.ndarray:
         """A tensor of theirs as ours has it; as it is where it has another number of axes."""
@@ -317,10 +335,7 @@ def _assembled(
             missing.append(name)
             continue
         parts = [source.ours(arrays[theirs]) for theirs in source.names]
-        if len({part.shape[1:] for part in parts}) == 1 and all(part.ndim for part in parts):
-            joined = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        else:
-            joined = parts[0]
+        joined = source.joined(parts)
         if joined.shape == own.shape:
             state[name] = joined
         else:
@@ -341,6 +356,6 @@ def rename(model: Layer, sources: Mapping[str, Source]) -> dict[str, np.ndarray]
         if name not in sources:
             raise CheckpointError(f"{type(model).__name__}: '{name}' has no name in this format")
         source = sources[name]
-        for theirs, part in zip(source.names, np.split(own.numpy(), len(source.names)), strict=True):
+        for theirs, part in zip(source.names, source.divided(own.numpy()), strict=True):
             arrays[theirs] = np.ascontiguousarray(source.theirs(part))
     return arrays

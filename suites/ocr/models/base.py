@@ -38,10 +38,16 @@ class TextRecogniser(TextModel):
     Attributes:
         alphabet: its characters; K is one more.
         height: H that it takes.
+        step: pixels of a column.
     """
 
     alphabet: Alphabet
     height: int
+    step: int
+
+    def columns(self, width: int) -> int:
+        """T of lines of this width, a multiple of 8."""
+        return width // self.step
 
 
 register_role("text_model", TextModel, doc="A network of text.")

@@ -18,7 +18,7 @@ from suites.engine.weights import Names, Source, start_from
 from suites.ocr.models.base import GentleSqueeze, TextDetector, conv_source, norm_source, squeeze_source
 from suites.ocr.models.lcnet import PPLCNetV3
 from suites.vision.backbones import Backbone
-from suites.vision.backbones.base import drawn_image
+from suites.vision.backbones.base import drawn_image, freeze_norms
 
 _STRIDES = (4, 8, 16, 32)
 _LATERAL, _OUT = (135, 141, 147, 153), (138, 144, 150, 156)  # numbers of PP-OCRv4's convolutions, finest map first
@@ -119,6 +119,8 @@ class DBNet(TextDetector):
         channels: of the pyramid.
         k: steepness of the step between probability and threshold.
         thresholds: with the head that only training needs; a network that only predicts does without.
+        frozen_norm: batch norms but those of thresholds use their running statistics in training too, and are not
+            trained: for a few pictures at a time, on published weights.
         pretrained: name or file of published weights of the whole; see docs/howto/pretrained.md. The published ones
             have no head for thresholds, which starts new.
     """
@@ -132,6 +134,7 @@ class DBNet(TextDetector):
         channels: int = 96,
         k: float = 50.0,
         thresholds: bool = True,
+        frozen_norm: bool = False,
         pretrained: str | None = None,
     ) -> None:
         super().__init__()
@@ -146,6 +149,8 @@ class DBNet(TextDetector):
         self.probability = MapHead(channels)
         self.threshold = MapHead(channels) if thresholds else None
         self._steepness = k
+        for part in (self.backbone, self.neck, self.probability) if frozen_norm else ():
+            freeze_norms(part)
         start_from(self, pretrained)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -73,6 +73,7 @@ class SvtrLcnet(TextRecogniser):
     schemes: ClassVar[tuple[str, ...]] = ("ppocr",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
     height = 48
+    step = 8
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.ocr.finding import Finding
+from suites.ocr.losses import MapLoss
 from suites.ocr.page import Reading
 from suites.ocr.processor import OcrProcessor
 from suites.ocr.settings import EvalData, TrainData
@@ -26,10 +27,12 @@ class How:
     Attributes:
         finding: text in a map.
         reading: how pictures and lines are shown.
+        loss: what a detector minimises; None for the published weights of its terms.
     """
 
     finding: Finding = field(default_factory=Finding)
     reading: Reading = field(default_factory=Reading)
+    loss: MapLoss | None = None
 
 
 class Problem(ABC):
@@ -68,6 +71,10 @@ class Problem(ABC):
     @abstractmethod
     def metric(self) -> Metric:
         """A new, empty metric."""
+
+    def check(self, dataset: Any, what: str) -> list[str]:
+        """Lines on what a user should know of a data set before it is trained or evaluated on."""
+        return []
 
     @abstractmethod
     def processor(self) -> OcrProcessor:

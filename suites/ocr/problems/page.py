@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from framework import ops
@@ -15,11 +15,18 @@ from suites.engine.contract.metric import Metric
 from suites.ocr.datasets.pages import PageDataset
 from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.reader import TextReader
-from suites.ocr.page import INPUTS
+from suites.ocr.page import INPUTS, Lines
 from suites.ocr.problems.base import How, Problem, expect
 from suites.ocr.processor import PageProcessor
 from suites.ocr.settings import EvalData, TrainData
 from suites.vision.task import unprepared
+
+
+def ways(processor: PageProcessor, batch: Batch) -> Iterator[Batch]:
+    """The way of each of the `samples` of a batch through the networks."""
+    for sample in batch["samples"]:
+        for part in processor.page(sample.image).batches():
+            yield {**part, "sample": sample}
 
 
 class PageProblem(Problem):
@@ -68,10 +75,7 @@ class PageProblem(Problem):
 
     def parts(self, batch: Batch) -> Iterable[Batch]:
         """Each picture's way through the networks."""
-        processor = self.processor()
-        for sample in batch["samples"]:
-            for part in processor.page(sample.image).batches():
-                yield {**part, "sample": sample}
+        return ways(self.processor(), batch)
 
     def metric(self) -> Metric:
         """Of finding and reading."""
@@ -80,5 +84,5 @@ class PageProblem(Problem):
     def processor(self) -> PageProcessor:
         """Pictures to texts."""
         recogniser = self._model.recogniser
-        direction = self._model.direction is not None
-        return PageProcessor(self._how.finding, self._how.reading, recogniser.alphabet, recogniser.height, direction)
+        lines = Lines(recogniser.alphabet, recogniser.height, self._model.direction is not None)
+        return PageProcessor(self._how.finding, self._how.reading, lines)

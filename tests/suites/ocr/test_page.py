@@ -7,13 +7,13 @@ from framework.errors import AttributeValueError, CheckpointError
 from suites.engine.contract.processor import with_min_score
 from suites.engine.predict.items import predict_items
 from suites.ocr.finding import Finding
-from suites.ocr.page import INPUTS, Reading
+from suites.ocr.page import INPUTS, Lines, Reading
 from suites.ocr.processor import OcrProcessor, PageProcessor
 from tests.suites.ocr.helpers import LETTERS, page, played
 
 
 def processor(**reading):
-    return PageProcessor(Finding(unclip=0.01), Reading(**reading), LETTERS, 48, True)
+    return PageProcessor(Finding(unclip=0.01), Reading(**reading), Lines(LETTERS, 48, True))
 
 
 def read(image, asked=None, words=("word",), turned=(), **reading):

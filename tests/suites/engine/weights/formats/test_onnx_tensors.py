@@ -7,7 +7,7 @@ from framework.errors import CheckpointError
 from suites.engine.weights import read_weights
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
-from onnx import TensorProto, helper, numpy_helper
+TensorProto, helper, numpy_helper = onnx.TensorProto, onnx.helper, onnx.numpy_helper
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 
