@@ -102,8 +102,8 @@ class ConvBNAct(Layer):
     Args:
         in_channels: C.
         out_channels: K.
-        kernel: odd extent of the kernel; the padding keeps H/stride.
-        stride: step.
+        kernel: odd extents of the kernel; the padding keeps H/stride.
+        stride: step in height and width.
         groups: groups of channels.
         dilation: distance between the kernel's taps.
         act: name of the activation, see `nn.activation`.
@@ -120,8 +120,8 @@ class ConvBNAct(Layer):
         self,
         in_channels: int,
         out_channels: int,
-        kernel: int,
-        stride: int = 1,
+        kernel: Size,
+        stride: Size = 1,
         groups: int = 1,
         dilation: int = 1,
         act: str = "relu",

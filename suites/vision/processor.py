@@ -37,7 +37,19 @@ Self = TypeVar("Self", bound="VisualProcessor")
 _JPEG = "/9j/"  # the first three bytes of one, in base64
 
 
-class VisualProcessor(ServedProcessor):
+class PictureProcessor(ServedProcessor):
+    """Inputs are pictures or what a camera sees, and so are drawings."""
+
+    def picture(self, drawing: np.ndarray, ending: str) -> bytes:
+        """A drawing as a picture file."""
+        return encode_image(drawing, ending)
+
+    def is_live(self, word: str) -> bool:
+        """Whether it is a camera's number."""
+        return camera_number(word) is not None
+
+
+class VisualProcessor(PictureProcessor):
     """Pictures or clips to batches, as in evaluation.
 
     Attributes:
@@ -68,10 +80,6 @@ class VisualProcessor(ServedProcessor):
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{cls.__name__}: the metadata of the model do not fit: {error}") from error
 
-    def picture(self, drawing: np.ndarray, ending: str) -> bytes:
-        """A drawing as a picture file."""
-        return encode_image(drawing, ending)
-
     @abstractmethod
     def sample_of(self, item: Any, number: int) -> VisualSample:
         """Item `number` of a batch as a sample without its truth."""
@@ -79,10 +87,6 @@ class VisualProcessor(ServedProcessor):
     @abstractmethod
     def collate(self, samples: Sequence[Any]) -> Batch:
         """Samples as a batch."""
-
-    def is_live(self, word: str) -> bool:
-        """Whether it is a camera's number."""
-        return camera_number(word) is not None
 
     def prepare(self, items: Sequence[Any]) -> Batch:
         """Items as a batch, exactly as in evaluation."""
@@ -115,7 +119,7 @@ def _raise(error: DataError) -> None:
     raise error
 
 
-class ImageProcessor(VisualProcessor):
+class ImageItems(PictureProcessor):
     """Items are images, uint8 RGB [H, W, 3]; in JSON they are the base64 text of an image file."""
 
     files_in_json: ClassVar[bool] = True
@@ -171,3 +175,7 @@ class ImageProcessor(VisualProcessor):
     def example(self) -> str:
         """A black image."""
         return base64.b64encode(encode_image(np.zeros((64, 64, 3), np.uint8))).decode()
+
+
+class ImageProcessor(ImageItems, VisualProcessor):
+    """Images to batches through the transforms of evaluation."""

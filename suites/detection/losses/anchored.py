@@ -15,11 +15,11 @@ from framework.tensor import Tensor
 from suites.detection.losses.boxes import BOX_LOSSES, BoxLoss, box_loss, smooth_l1
 from suites.detection.losses.focal import check_focal, sparse_focal_loss
 from suites.detection.losses.landmarks import landmark_loss
-from suites.detection.losses.mining import hardest, negatives_for
 from suites.detection.matching import Matcher, Matches, rows_of
 from suites.detection.models.base import Targets
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
+from suites.vision.mining import hardest, negatives_for
 
 Weights = tuple[float, float, float, float]
 

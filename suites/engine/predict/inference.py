@@ -26,7 +26,7 @@ from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.config.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.config.plugins import require_plugins
-from suites.engine.contract.capabilities import Publishes, adopt, feed_of, require_input, write_picture
+from suites.engine.contract.capabilities import Publishes, TellsLines, adopt, feed_of, require_input, write_picture
 from suites.engine.contract.feeding import Feed, Outputs
 from suites.engine.contract.fitting import fitting_of
 from suites.engine.contract.prediction import Prediction
@@ -307,7 +307,7 @@ def infer_files(
         model: what predicts.
         inputs: files, folders and patterns such as `photos/*.jpg`, or texts where the task is about text.
         output: the folder to write. The task's processor may have further files for each picture, such as label maps.
-            None, which only text allows, writes nothing.
+            None, which only text and results that are text allow, writes nothing.
         batch_size: inputs that are predicted on together, which must be of one shape; by default the processor's.
         profile: records some of the predictions.
 
@@ -327,6 +327,9 @@ def infer_files(
         found = predict_items(model.processor, model.inputs, predict, [item for _, item in chunk])
         for (name, item), result in zip(chunk, found, strict=True):
             results[_new_name(name, results)] = model.processor.summary(result)
+            if output is None and isinstance(model.processor, TellsLines):
+                report.lines.extend(model.processor.lines(result))
+                continue
             drawing = model.processor.draw(item, result)
             if isinstance(drawing, str):
                 report.lines.append(drawing)

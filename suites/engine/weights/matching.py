@@ -36,8 +36,10 @@ class Source:
             or the last is, its columns. Afterwards it is a matrix again, of our rows.
         ones: so many last axes of theirs have an extent of 1 and are not in ours, such as those of a 1x1 convolution
             that is a linear layer here.
-        joined: our last axis is so many of theirs times their channels: the frames of a 3-D kernel side by side. `axes`
+        frames: our last axis is so many of theirs times their channels: the frames of a 3-D kernel side by side. `axes`
             has the frames before the channels, last.
+        summed: so many neighbours in `names` are added up to one tensor: the two biases of PyTorch's recurrent layers.
+        stacked: the tensors lie along a new first axis of ours, not one after the other: directions of such layers.
     """
 
     names: tuple[str, ...]
@@ -48,7 +50,23 @@ class Source:
     repeated: int = 1
     view: tuple[int, ...] | None = None
     ones: int = 0
-    joined: int = 0
+    frames: int = 0
+    summed: int = 1
+    stacked: bool = False
+
+    def joined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Tensors as `ours` gives them, one for each of `names`, as one; the first where they do not fit together."""
+        if len(parts) == 1 or len({part.shape[1:] for part in parts}) > 1 or not all(part.ndim for part in parts):
+            return parts[0]
+        if self.summed > 1:
+            parts = [np.sum(parts[at : at + self.summed], axis=0) for at in range(0, len(parts), self.summed)]
+        return np.stack(parts) if self.stacked else np.concatenate(parts)
+
+    def divided(self, ours: np.ndarray) -> list[np.ndarray]:
+        """The inverse of `joined`; of tensors that it adds up the first has all, the others zeros."""
+        count = len(self.names) // self.summed
+        parts = list(ours) if self.stacked else np.split(ours, count)
+        return [part if not k else np.zeros_like(part) for part in parts for k in range(self.summed)]
 
     def ours(self, theirs: np.ndarray) -> np.ndarray:
         """A tensor of theirs as ours has it; as it is where it has another number of axes."""
@@ -67,7 +85,7 @@ class Source:
         if self.axes is None or theirs.ndim != len(self.axes):
             return theirs
         ours = np.flip(theirs.transpose(self.axes), self.flipped)
-        if self.joined:
+        if self.frames:
             return ours.reshape(*ours.shape[:-2], -1)
         return np.concatenate([ours / self.repeated] * self.repeated, axis=-1) if self.repeated > 1 else ours
 
@@ -89,8 +107,8 @@ class Source:
             extents = [self.view[axis] for axis in self.axes]
             seen = ours.reshape(extents).transpose(np.argsort(self.axes))
             return seen.reshape(-1, len(ours)) if self.view[-1] == -1 else seen.reshape(len(ours), -1)
-        if self.joined:
-            frames = ours.reshape(*ours.shape[:-1], self.joined, -1)
+        if self.frames:
+            frames = ours.reshape(*ours.shape[:-1], self.frames, -1)
             return np.flip(frames, self.flipped).transpose(np.argsort(self.axes or range(frames.ndim)))
         if self.repeated > 1:  # frames that differ are summed: what a film of one frame sees
             ours = ours.reshape(*ours.shape[:-1], self.repeated, -1).sum(axis=-2)
@@ -340,10 +358,7 @@ def _assembled(
             missing.append(name)
             continue
         parts = [source.ours(arrays[theirs]) for theirs in source.names]
-        if len({part.shape[1:] for part in parts}) == 1 and all(part.ndim for part in parts):
-            joined = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        else:
-            joined = parts[0]
+        joined = source.joined(parts)
         if joined.shape == own.shape:
             state[name] = joined
         else:
@@ -364,6 +379,6 @@ def rename(model: Layer, sources: Mapping[str, Source]) -> dict[str, np.ndarray]
         if name not in sources:
             raise CheckpointError(f"{type(model).__name__}: '{name}' has no name in this format")
         source = sources[name]
-        for theirs, part in zip(source.names, np.split(own.numpy(), len(source.names)), strict=True):
+        for theirs, part in zip(source.names, source.divided(own.numpy()), strict=True):
             arrays[theirs] = np.ascontiguousarray(source.theirs(part))
     return arrays

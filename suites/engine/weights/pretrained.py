@@ -131,8 +131,9 @@ def loaded_names(model: Layer) -> set[str]:
 
 
 def wants_weights(model: Layer) -> bool:
-    """Whether the whole of `model`, rather than only parts of it, starts from published weights."""
-    return "_pretrained" in model.__dict__
+    """Whether all of `model`, by itself or in parts, starts from published weights."""
+    places = [f"{path}." if path else "" for path, _, _ in _wanting(model)]
+    return bool(places) and all(name.startswith(tuple(places)) for name in model.state_dict())
 
 
 def load_pretrained(

@@ -355,7 +355,8 @@ def _of_hub(name: str) -> Record:
 
 def find_record(name: str) -> Record | None:
     """The record of that name, of that file if it ends in .yml, of that address, or of that repository of the hub; None
-    if there is none. `torchvision:NAME` and `timm:NAME` are names too, see `libraries`.
+    if there is none. `torchvision:NAME` and `timm:NAME` are names too, see `libraries`. `NAME/FILE` is the record of
+    that name with this one of its files first.
     """
     name = our_name(name, record_names())
     if is_hub(name):
@@ -364,7 +365,15 @@ def find_record(name: str) -> Record | None:
         return _of_address(name)
     if name.endswith(".yml"):
         return read_record(Path(name)) if Path(name).is_file() else None
-    return read_record(records_folder() / f"{name}.yml") if name in record_names() else None
+    name, slash, file = name.partition("/")
+    if name not in record_names():
+        return None
+    record = read_record(records_folder() / f"{name}.yml")
+    if not slash:
+        return record
+    first = [each for each in record.files if each.name == file]
+    others = [each for each in record.files if each.name != file]
+    return replace(record, files=[*first, *others]) if first else None
 
 
 def get_record(name: str) -> Record:

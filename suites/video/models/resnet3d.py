@@ -113,7 +113,7 @@ class _ResNet18(_ClipNetwork):
             if isinstance(unit, nn.Conv3dBNAct):
                 their_conv, their_norm = self._unit_names(ours)
                 frames = unit.conv.kernel[0]
-                names[f"{ours}.conv.weight"] = Source((f"{their_conv}.weight",), _KERNEL_AXES, joined=frames)
+                names[f"{ours}.conv.weight"] = Source((f"{their_conv}.weight",), _KERNEL_AXES, frames=frames)
                 names |= norm(f"{ours}.norm", their_norm)
         return Names({**names, **linear("fc", "fc")})
 

@@ -143,7 +143,7 @@ class Backbone(nn.Layer):
             for parameter in layer.parameters():
                 parameter.requires_grad = False
         for layer in [self] if frozen_norm else still:
-            _freeze_norms(layer)
+            freeze_norms(layer)
         start_from(self, pretrained)
 
 
@@ -153,7 +153,8 @@ def drawn_image(size: int = 64) -> Tensor:
     return tensor(steps.reshape(1, size, size, 3))
 
 
-def _freeze_norms(layer: nn.Layer) -> None:
+def freeze_norms(layer: nn.Layer) -> None:
+    """Let the batch norms of a layer use their running statistics in training too, and not be trained."""
     for _, part in layer.named_layers():
         if isinstance(part, nn.BatchNorm):
             part.frozen = True

@@ -62,6 +62,14 @@ class DrawsPictures(Protocol):
         """Return a drawing as the content of a picture file of this ending, such as ".png"."""
 
 
+@runtime_checkable
+class TellsLines(Protocol):
+    """Results that are texts though drawings are pictures, so that an output folder is not needed to see them."""
+
+    def lines(self, result: Any) -> list[str]:
+        """Return what a terminal shows of a result."""
+
+
 @dataclass(frozen=True)
 class OverTime:
     """What is wanted of a video, or of a live input.

@@ -1,6 +1,7 @@
 """Weight files of several frameworks as named arrays.
 
-safetensors, PyTorch's .bin, .pt and .pth, Paddle's .pdparams, Detectron2's .pkl, and darknet's .weights with its .cfg.
+safetensors, PyTorch's .bin, .pt and .pth, Paddle's .pdparams, Detectron2's .pkl, darknet's .weights with its .cfg, and
+the tensors inside of an .onnx file.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from framework.io import read_arrays
 from framework.limits import Meter
 from framework.outside import check_file, open_file, read_json
 from suites.engine.weights.formats.darknet import read_darknet
+from suites.engine.weights.formats.onnx_tensors import read_onnx
 from suites.engine.weights.formats.pickles import STORAGE_TYPES, Inert, Name, Refused, load_pickle
 from suites.engine.weights.formats.states import chosen_state
 
 _log = logging.getLogger(__name__)
 _NAMES = ("model.safetensors", "pytorch_model.bin", "model_state.pdparams", "saved_weights.pdparams")
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams", ".pkl", ".weights")
+_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams", ".pkl", ".weights", ".onnx")
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file that PyTorch before 1.6 wrote
 
 
@@ -70,7 +72,7 @@ def read_weights(path: Path, part: str | None = None, cfg: Path | None = None) -
     """All tensors of a checkpoint by the names it gives them; float16 and bfloat16 come as float32.
 
     Args:
-        path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl or .weights file, or a folder with one (see
+        path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl, .weights or .onnx file, or a folder with one (see
             `find_weights`).
         part: of a file with several networks, the key of the one that is read; see `chosen_state`.
         cfg: the network's description, of darknet's files; by default the one beside the file.
@@ -102,6 +104,8 @@ def _read(file: Path, part: str | None, cfg: Path | None) -> dict[str, np.ndarra
         return chosen_state({name: widened(array) for name, array in read_arrays(file).items()}, part)
     if file.suffix == ".weights":
         return read_darknet(file, cfg)
+    if file.suffix == ".onnx":
+        return read_onnx(file)
     if _is_zip(file):
         return _read_torch_zip(file, part)
     with open_file(file, "weight_bytes") as stream:

@@ -5,7 +5,7 @@ import numpy as np
 import framework
 from framework import tensor
 from framework.nn import parameter
-from suites.detection.losses.mining import hardest, negatives_for
+from suites.vision.mining import hardest, negatives_for
 
 LOSSES = np.array([[0.5, 2.0, 0.0, 1.0, 3.0, 1.0], [4.0, 0.25, 0.75, 0.0, 0.0, 0.5]], np.float32)
 CANDIDATES = np.array([[1, 1, 1, 1, 0, 1], [0, 1, 1, 1, 1, 1]], bool)

@@ -1,0 +1,173 @@
+"""Pictures with the outlines of their texts: ICDAR's files beside them, and PaddleOCR's list.
+
+ICDAR 2015 (challenge 4) and 2013 have a text file a picture, a line a text: corners, then the word, which may hold
+commas. PaddleOCR has a line a picture: its path, a tab, and a JSON list of texts with their points.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.engine.data.files import Source
+from suites.engine.data.intake.texts import json_in, numbered_lines
+from suites.engine.data.skipping import MAX_SKIPPED, usable
+from suites.engine.data.sources import open_source
+from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.ocr.datasets.base import TextDataset
+from suites.ocr.sample import ILLEGIBLE, PageSample, checked_polygon
+from suites.vision.files import listed_file, pictures_below, read_list
+
+Written = tuple[np.ndarray, str]  # an outline float32 [P, 2], and what it says
+_IGNORED = (ILLEGIBLE, "*")
+_CORNERS = re.compile(r"\s*(?:-?\d+(?:\.\d+)?\s*,\s*){7}-?\d+(?:\.\d+)?\s*(?:,|$)")
+_BOX = re.compile(r"\s*(?:-?\d+(?:\.\d+)?\s*[,\s]\s*){3}-?\d+(?:\.\d+)?\s*(?:[,\s]|$)")
+
+
+class PageDataset(TextDataset):
+    """Pictures with outlines."""
+
+    def __init__(
+        self, what: str, source: Source, names: Sequence[str], written: Sequence[Sequence[Written]], skipped: Tally
+    ) -> None:
+        """Args: words for messages, where the pictures lie, their names, their texts, what was left out."""
+        super().__init__(what, source, names, skipped)
+        self._written = [tuple(texts) for texts in written]
+
+    def __getitem__(self, index: int) -> PageSample:
+        """Picture `index` with its texts."""
+        texts = self._written[index]
+        return PageSample(
+            image=self.image(index),
+            polygons=tuple(polygon for polygon, _ in texts),
+            texts=tuple(text for _, text in texts),
+            ignored=np.array([text in _IGNORED for _, text in texts], bool),
+            number=index,
+        )
+
+    def texts_of(self, index: int) -> list[str]:
+        """What picture `index` says, illegible texts as `###`."""
+        return [text for _, text in self._written[index]]
+
+
+@register("dataset")
+class IcdarText(PageDataset):
+    """ICDAR's form: folders SPLIT_images and SPLIT_gts, where `gt_NAME.txt` or `NAME.txt` has the texts of NAME.jpg.
+
+    A line is `x1,y1,x2,y2,x3,y3,x4,y4,word`, or `left,top,right,bottom,word` as in 2013; `###` is an illegible word.
+
+    Args:
+        root: folder or zip.
+        split: "train" or "test".
+        images: the folder of pictures; null for SPLIT_images.
+        texts: the folder of text files; null for SPLIT_gts.
+        max_skipped: share of the lines that may be wrong; they are left out and logged. 0: the first one is an error.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        split: Literal["train", "test"] = "train",
+        images: str | None = None,
+        texts: str | None = None,
+        max_skipped: float = MAX_SKIPPED,
+    ) -> None:
+        source = open_source(root)
+        images, texts = images or f"{split}_images", texts or f"{split}_gts"
+        names = [f"{images}/{name}" for name in pictures_below(source, images)]
+        files = {name: _text_file(source, texts, name) for name in names}
+        lacking = [name for name, file in files.items() if file is None]
+        if lacking:
+            raise DataError(
+                f"IcdarText {root}: {lacking[0]} has no text file gt_NAME.txt or NAME.txt in {texts}"
+                + (f", and so {len(lacking) - 1} others" if len(lacking) > 1 else "")
+            )
+        skipped = Tally()
+        lines = [
+            (name, f"{source.root}/{file}:{number}", line)
+            for name, file in files.items()
+            if file is not None
+            for number, line in numbered_lines(source.read(file, "text_bytes"), f"{source.root}/{file}")
+            if line.strip()
+        ]
+        found = usable(f"IcdarText {root}", lines, _of_line, max_skipped, skipped, "lines")
+        written: dict[str, list[Written]] = {name: [] for name in names}
+        for (name, _, _), text in found:
+            written[name].append(text)
+        super().__init__(f"IcdarText {root} {split}", source, names, list(written.values()), skipped)
+
+
+def _text_file(source: Source, folder: str, picture: str) -> str | None:
+    stem = PurePosixPath(picture).stem
+    places = (f"{folder}/gt_{stem}.txt", f"{folder}/{stem}.txt")
+    return next((place for place in places if source.exists(place)), None)
+
+
+def _of_line(row: tuple[str, str, str]) -> Written:
+    """The outline and the word of a line."""
+    _, where, line = row
+    try:
+        line = line.removeprefix("\ufeff")
+        corners = _CORNERS.match(line)
+        if corners:
+            points = np.array([float(cell) for cell in line.split(",")[:8]]).reshape(4, 2)
+            return checked_polygon(points), line[corners.end() :].strip().strip('"')
+        box = _BOX.match(line)
+        if not box:
+            raise DataError(f"expects x1,y1,x2,y2,x3,y3,x4,y4,word, found {line[:60]!r}")
+        left, top, right, bottom = (float(cell) for cell in re.split(r"[,\s]+", line.strip())[:4])
+        word = line[box.end() :].strip()
+        rest = word.split(",")
+        if rest[0].strip().lstrip("-").isdigit() and len(rest) > 1 and rest[1].strip().lstrip("-").isdigit():
+            raise DataError(f"has 3 points; the outline of a text has 4 or more: {line[:60]!r}")
+        return checked_polygon(np.array([[left, top], [right, top], [right, bottom], [left, bottom]])), word.strip('"')
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+@register("dataset")
+class PaddleText(PageDataset):
+    """PaddleOCR's form: a list whose lines are a picture's path, a tab and `[{"transcription": ..., "points": ...}]`.
+
+    Args:
+        root: folder or zip of the pictures.
+        annotations: the list, relative to the root.
+        max_skipped: share of the lines that may be wrong or name a picture that is not there; they are left out and
+            logged. 0: the first one is an error.
+    """
+
+    def __init__(self, root: str, annotations: str, max_skipped: float = MAX_SKIPPED) -> None:
+        source, skipped = open_source(root), Tally()
+
+        def read(line: str) -> tuple[str, list[Written]]:
+            path, tab, told = line.partition("\t")
+            if not tab:
+                raise DataError(f"expects a path, a tab and a list of texts, found {line[:60]!r}")
+            return listed_file(source, path), [_of_object(each) for each in _list_in(told)]
+
+        rows = read_list(source, annotations, read, max_skipped, skipped)
+        names, written = [name for name, _ in rows], [texts for _, texts in rows]
+        super().__init__(f"PaddleText {root} {annotations}", source, names, written, skipped)
+
+
+def _list_in(text: str) -> list[Any]:
+    found = json_in(text.encode(), "the list of texts")
+    if not isinstance(found, list):
+        raise DataError(f"expects a list of texts, found {text[:60]!r}")
+    return found
+
+
+def _of_object(found: Any) -> Written:
+    if not isinstance(found, Mapping) or not isinstance(found.get("points"), list):
+        raise DataError(f"a text has transcription and points, found {str(found)[:60]!r}")
+    try:
+        points = np.array(found["points"], np.float64)
+    except (ValueError, TypeError):
+        raise DataError(f"points are pairs of numbers, found {str(found['points'])[:60]!r}") from None
+    return checked_polygon(points), str(found.get("transcription", ""))

@@ -1,0 +1,1 @@
+"""What is asked of the networks of text: whole pages, finding texts, reading lines; one file each."""

@@ -1,0 +1,87 @@
+"""Problem: what is asked of a kind of network: how data become batches, what is minimised, measured and predicted."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from framework.data import DataLoader
+from framework.errors import ConfigError
+from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.losses import Loss
+from suites.engine.contract.metric import Metric
+from suites.ocr.finding import Finding
+from suites.ocr.losses import MapLoss
+from suites.ocr.page import Reading
+from suites.ocr.processor import OcrProcessor
+from suites.ocr.settings import EvalData, TrainData
+
+
+@dataclass(frozen=True)
+class How:
+    """How texts are found and read.
+
+    Attributes:
+        finding: text in a map.
+        reading: how pictures and lines are shown.
+        loss: what a detector minimises; None for the published weights of its terms.
+    """
+
+    finding: Finding = field(default_factory=Finding)
+    reading: Reading = field(default_factory=Reading)
+    loss: MapLoss | None = None
+
+
+class Problem(ABC):
+    """What is asked of one kind of network.
+
+    Attributes:
+        train_inputs: see `Task`.
+        eval_inputs: see `Task`.
+        main_metric: see `Task`.
+    """
+
+    train_inputs: ClassVar[tuple[str, ...]]
+    eval_inputs: ClassVar[tuple[str, ...]]
+    main_metric: ClassVar[str]
+
+    @abstractmethod
+    def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
+        """Shuffled batches."""
+
+    @abstractmethod
+    def eval_loader(self, data: EvalData, dataset: Any, *, workers: int) -> DataLoader:
+        """The evaluation set in order."""
+
+    @abstractmethod
+    def losses(self, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """What is minimised, by name."""
+
+    @abstractmethod
+    def predictions(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What the networks give, by name."""
+
+    def parts(self, batch: Batch) -> Iterable[Batch]:
+        """What a batch of evaluation is predicted on by."""
+        return (batch,)
+
+    @abstractmethod
+    def metric(self) -> Metric:
+        """A new, empty metric."""
+
+    def check(self, dataset: Any, what: str) -> list[str]:
+        """Lines on what a user should know of a data set before it is trained or evaluated on."""
+        return []
+
+    @abstractmethod
+    def processor(self) -> OcrProcessor:
+        """What stands around the network."""
+
+
+def expect(dataset: Any, kind: type, who: str) -> None:
+    """Raise ConfigError for a data set of other samples."""
+    if not isinstance(dataset, kind):
+        raise ConfigError(f"{who}: takes a {kind.__name__}, and {type(dataset).__name__} is another kind of data set")

@@ -1,0 +1,154 @@
+"""Reading lines: a recogniser, CTC, and how many lines are read right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework import ops
+from framework.data import DataLoader
+from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.losses import Loss
+from suites.engine.contract.metric import Metric
+from suites.ocr.alphabet import Alphabet
+from suites.ocr.datasets.lines import LineList
+from suites.ocr.losses import ctc
+from suites.ocr.metrics import ReadLines
+from suites.ocr.models.base import TextRecogniser
+from suites.ocr.pixels import line_width, lines_batch
+from suites.ocr.problems.base import How, Problem, expect
+from suites.ocr.processor import LineProcessor
+from suites.ocr.sample import LineSample
+from suites.ocr.settings import EvalData, TrainData
+from suites.vision.augmentation.pipeline import Augmented
+
+
+class LineProblem(Problem):
+    """Of a `TextRecogniser`.
+
+    Args:
+        model: the network.
+        how: how lines are shown.
+    """
+
+    train_inputs: ClassVar[tuple[str, ...]] = ("lines", "columns", "labels", "label_offsets")
+    eval_inputs: ClassVar[tuple[str, ...]] = ("lines",)
+    main_metric: ClassVar[str] = "accuracy"
+
+    def __init__(self, model: TextRecogniser, how: How) -> None:
+        self._model, self._how = model, how
+
+    def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
+        """Shuffled lines with their texts."""
+        expect(dataset, LineList, type(self._model).__name__)
+        return DataLoader(
+            Augmented(dataset, data.transforms),
+            data.batch_size,
+            shuffle=True,
+            seed=seed,
+            workers=workers,
+            drop_last=len(dataset) >= data.batch_size,
+            collate=self._collate,
+        )
+
+    def eval_loader(self, data: EvalData, dataset: Any, *, workers: int) -> DataLoader:
+        """The lines in order."""
+        expect(dataset, LineList, type(self._model).__name__)
+        return DataLoader(dataset, data.batch_size, workers=workers, collate=self._collate)
+
+    @property
+    def _collate(self) -> Any:
+        model = self._model
+        return partial(
+            collate_lines,
+            alphabet=model.alphabet,
+            height=model.height,
+            step=model.step,
+            columns=model.columns,
+            least=self._how.reading.line_width,
+        )
+
+    def losses(self, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """CTC."""
+        return {"ctc": ctc(self._model(inputs["lines"]), inputs)}
+
+    def predictions(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """`characters` int64 [N, T], the most probable class of each column, and `scores` [N, T]."""
+        read = ops.softmax(self._model(inputs["lines"]), axis=-1)
+        return {"characters": ops.argmax(read, axis=-1), "scores": ops.max(read, axes=(-1,))}
+
+    def metric(self) -> Metric:
+        """Of reading."""
+        return ReadLines(self._model.alphabet)
+
+    def processor(self) -> LineProcessor:
+        """Lines to texts."""
+        return LineProcessor(self._model.alphabet, self._model.height, self._how.reading.line_width)
+
+    def check(self, dataset: Any, what: str) -> list[str]:
+        """Lines on characters that the alphabet lacks."""
+        expect(dataset, LineList, type(self._model).__name__)
+        counts: dict[str, int] = {}
+        lines = 0
+        for text in dataset.texts():
+            unknown = self._model.alphabet.unknown(text)
+            lines += bool(unknown)
+            for character in unknown:
+                counts[character] = counts.get(character, 0) + 1
+        if not counts:
+            return []
+        often = sorted(counts, key=lambda c: (-counts[c], c))[:_SHOWN]
+        named = ", ".join(f"{c!r} in {counts[c]}" for c in often) + (" ..." if len(counts) > _SHOWN else "")
+        return [
+            f"{what}: {lines} of {len(dataset)} lines have characters that the alphabet lacks, which are left out of "
+            f"what is learnt and are read wrong: {named}"
+        ]
+
+
+_SHOWN = 12  # characters in a message
+
+
+def columns_needed(labels: np.ndarray) -> int:
+    """Columns that CTC needs at least for these classes: one each, and a blank between equal neighbours."""
+    return len(labels) + int((labels[1:] == labels[:-1]).sum())
+
+
+def collate_lines(
+    samples: Sequence[LineSample],
+    *,
+    alphabet: Alphabet,
+    height: int,
+    step: int,
+    columns: Callable[[int], int],
+    least: int,
+) -> Batch:
+    """Lines as a batch that is as wide as the widest, and wide enough for the longest text.
+
+    Args:
+        samples: N lines.
+        alphabet: of the recogniser.
+        height: that it takes.
+        step: pixels of one of its columns.
+        columns: how many there are of a width.
+        least: pixels of the batch's width at least.
+
+    Returns:
+        `lines` float32 [N, height, W, 3]; `columns` int64 [N + 1], offsets of the columns of each line; `labels`
+        int64 [L] and `label_offsets` int64 [N + 1]; `texts`, and `numbers` of the lines in their set.
+    """
+    labels = [alphabet.encode(sample.text) for sample in samples]
+    needed = max(columns_needed(each) for each in labels) + 2  # no network loses more at the ends
+    widest = max(line_width(sample.image, height) for sample in samples)
+    lines = lines_batch([sample.image for sample in samples], height, max(least, needed * step, widest))
+    return {
+        "lines": lines,
+        "columns": np.arange(len(samples) + 1, dtype=np.int64) * columns(lines.shape[2]),
+        "labels": np.concatenate([*labels, np.zeros(0, np.int64)]),
+        "label_offsets": np.cumsum([0, *map(len, labels)]).astype(np.int64),
+        "texts": [sample.text for sample in samples],
+        "numbers": [sample.number for sample in samples],
+    }

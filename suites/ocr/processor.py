@@ -1,0 +1,192 @@
+"""What stands around networks of text when they predict: pictures to texts with their places.
+
+Letters: N pictures, M lines, T columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.errors import CheckpointError
+from suites.engine.config import build_value, plain
+from suites.engine.contract.batch import Batch, Found
+from suites.ocr.alphabet import Alphabet
+from suites.ocr.decoding import Read, greedy
+from suites.ocr.drawing import draw_texts
+from suites.ocr.finding import Finding
+from suites.ocr.page import Lines, Page, Reading, Text, example
+from suites.ocr.pixels import lines_batch
+from suites.vision.processor import ImageItems
+
+_SUITE = "ocr"
+
+
+class OcrProcessor(ImageItems):
+    """Base of the processors of the suite; `from_metadata` makes the one that metadata are of.
+
+    Attributes:
+        kind: what metadata call it.
+    """
+
+    kind: ClassVar[str]
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> OcrProcessor:
+        """The processor that `metadata` describes; CheckpointError where a key is missing."""
+        given = dict(metadata)
+        kinds = {each.kind: each for each in (PageProcessor, LineProcessor)}
+        try:
+            return kinds[given.pop("kind")].made(given)
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"OcrProcessor: the metadata of the model do not fit: {error}") from error
+
+    @classmethod
+    def made(cls, given: dict[str, Any]) -> OcrProcessor:
+        """The processor of this kind."""
+        raise NotImplementedError(f"{cls.__name__} defines no made()")
+
+
+class PageProcessor(OcrProcessor):
+    """Pictures to all that is written in them; an item is an image, uint8 RGB [H, W, 3].
+
+    Args:
+        finding: how text is found.
+        reading: how it is shown to the networks.
+        lines: how lines are read; None where texts are only found.
+    """
+
+    kind: ClassVar[str] = "page"
+
+    def __init__(self, finding: Finding, reading: Reading, lines: Lines | None) -> None:
+        self._finding, self._reading, self._lines = finding, reading, lines
+
+    def metadata(self) -> dict[str, Any]:
+        """All arguments of the constructor; the least score by itself, as the engine asks for it."""
+        reading: dict[str, Any] = plain(self._reading, suite=_SUITE)
+        finding: dict[str, Any] = plain(self._finding, suite=_SUITE)
+        found: dict[str, Any] = {"kind": self.kind, "finding": finding, "reading": reading}
+        if self._lines is None:
+            return {**found, "min_score": finding.pop("box_threshold")}
+        alphabet, height, direction = self._lines
+        lines = {"alphabet": list(alphabet.characters), "height": height, "direction": direction}
+        return {**found, "min_score": reading.pop("min_score"), "lines": lines}
+
+    @classmethod
+    def made(cls, given: dict[str, Any]) -> PageProcessor:
+        """The processor of what `metadata` gave."""
+        finding, reading, least = dict(given["finding"]), dict(given["reading"]), given["min_score"]
+        lines = given.get("lines")
+        (finding if lines is None else reading)["box_threshold" if lines is None else "min_score"] = least
+        return cls(
+            build_value(finding, Finding, suite=_SUITE),
+            build_value(reading, Reading, suite=_SUITE),
+            None if lines is None else Lines(Alphabet(lines["alphabet"]), lines["height"], lines["direction"]),
+        )
+
+    def page(self, image: np.ndarray) -> Page:
+        """An image on its way through the networks."""
+        return Page(image, self._finding, self._reading, self._lines)
+
+    def prepare(self, items: Sequence[np.ndarray]) -> Batch:
+        """A row for each network, of the first item: what a Program is traced with."""
+        return example(items[0], 0 if self._lines is None else self._lines.height)
+
+    def batches(self, items: Sequence[np.ndarray]) -> Iterable[Batch]:
+        """Each picture's way through the networks; what they find decides what they are shown next."""
+        for item in items:
+            yield from self.page(item).batches()
+
+    def joined(self, found: Iterable[Found]) -> list[list[Text]]:
+        """The texts of each item, in reading order."""
+        pages: dict[int, Page] = {}
+        for outputs, batch in found:
+            page = batch["page"]
+            page.take(outputs, batch)
+            pages[id(page)] = page
+        return [page.texts() for page in pages.values()]
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[Text]]:
+        """The texts of a picture whose last batch this is."""
+        return self.joined([(outputs, batch)])
+
+    def summary(self, result: list[Text]) -> list[dict[str, Any]]:
+        """Each text with its score and its corners from the upper left on, as the writing stands."""
+        return [
+            {
+                **({"text": text.text} if self._lines else {}),
+                "score": round(text.score, 5),
+                "box": [[round(float(x), 1), round(float(y), 1)] for x, y in text.quad],
+                **({"turned": True} if text.turned else {}),
+            }
+            for text in result
+        ]
+
+    def files(self, result: list[Text]) -> dict[str, bytes]:
+        """The texts, a line each, as `.txt`, where they are read."""
+        if self._lines is None:
+            return {}
+        return {".txt": "".join(f"{text.text}\n" for text in result).encode()}
+
+    def lines(self, result: list[Text]) -> list[str]:
+        """The texts in reading order; where they are only found, their corners."""
+        if self._lines is None:
+            return [" ".join(f"{x:.0f},{y:.0f}" for x, y in text.quad) for text in result]
+        return [text.text for text in result]
+
+    def draw(self, item: np.ndarray, result: list[Text]) -> np.ndarray:
+        """The image with each text's outline, its number, and what it says."""
+        return draw_texts(item, [(text.quad, text.text) for text in result])
+
+
+class LineProcessor(OcrProcessor):
+    """Pictures of single lines to what they say; an item is an image, uint8 RGB [H, W, 3].
+
+    Args:
+        alphabet: of the recogniser.
+        height: that it takes.
+        line_width: columns of pixels that a line is shown with at least.
+    """
+
+    kind: ClassVar[str] = "line"
+
+    def __init__(self, alphabet: Alphabet, height: int, line_width: int) -> None:
+        self._alphabet, self._height, self._width = alphabet, height, line_width
+
+    def metadata(self) -> dict[str, Any]:
+        """All arguments of the constructor."""
+        alphabet = list(self._alphabet.characters)
+        return {"kind": self.kind, "alphabet": alphabet, "height": self._height, "line_width": self._width}
+
+    @classmethod
+    def made(cls, given: dict[str, Any]) -> LineProcessor:
+        """The processor of what `metadata` gave."""
+        return cls(Alphabet(given["alphabet"]), given["height"], given["line_width"])
+
+    def prepare(self, items: Sequence[np.ndarray]) -> Batch:
+        """Lines as one batch, as wide as the widest."""
+        return {"lines": lines_batch(items, self._height, self._width)}
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Read]:
+        """What each line says."""
+        return greedy(outputs["characters"], outputs["scores"], self._alphabet)
+
+    def summary(self, result: Read) -> dict[str, Any]:
+        """The text and its score."""
+        return {"text": result.text, "score": round(result.score, 5)}
+
+    def files(self, result: Read) -> dict[str, bytes]:
+        """The text as `.txt`."""
+        return {".txt": f"{result.text}\n".encode()}
+
+    def lines(self, result: Read) -> list[str]:
+        """The text."""
+        return [result.text]
+
+    def draw(self, item: np.ndarray, result: Read) -> np.ndarray:
+        """The line with what it says, as far as the font has it."""
+        height, width = item.shape[:2]
+        corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], np.float32)
+        return draw_texts(item, [(corners, result.text)])
