@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from suites.detection.pasting import pasted
+from suites.detection.pose import Pose, located
 from suites.detection.sample import Sample
 from suites.detection.transforms import Transform, collate
 from suites.detection.views import Views
@@ -29,6 +30,7 @@ class DetectionProcessor(ImageProcessor):
         min_score: detections below it are left out.
         padded_to: see `collate`.
         views: several looks at each image; None for one.
+        pose: what the points of an object are, where the network finds some with names.
     """
 
     suite: ClassVar[str] = "detection"
@@ -40,16 +42,19 @@ class DetectionProcessor(ImageProcessor):
         min_score: float,
         padded_to: int | None = None,
         views: Views | dict[str, Any] | None = None,
+        pose: Pose | dict[str, Any] | None = None,
     ) -> None:
         super().__init__(transforms, class_names)
         self._min_score = min_score
         self._padded_to = padded_to
         self._views: Views | None = build_value(views, Views, suite=self.suite) if isinstance(views, dict) else views
+        self._pose: Pose | None = build_value(pose, Pose, suite=self.suite) if isinstance(pose, dict) else pose
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
         views = {} if self._views is None else {"views": plain(self._views, suite=self.suite)}
-        return {**super().metadata(), "min_score": self._min_score, "padded_to": self._padded_to, **views}
+        pose = {} if self._pose is None else {"pose": plain(self._pose, suite=self.suite)}
+        return {**super().metadata(), "min_score": self._min_score, "padded_to": self._padded_to, **views, **pose}
 
     def sample_of(self, item: np.ndarray, number: int) -> Sample:
         """An image [H, W, 3] without objects."""
@@ -73,7 +78,9 @@ class DetectionProcessor(ImageProcessor):
             return [result for outputs, batch in found for result in self.results(outputs, batch)]
         parts: dict[int, list[Instances]] = {}
         for outputs, batch in found:
-            for owner, objects in zip(batch["owners"].tolist(), found_on_originals(outputs, batch), strict=True):
+            for owner, objects in zip(
+                batch["owners"].tolist(), found_on_originals(outputs, batch, self._pose), strict=True
+            ):
                 parts.setdefault(owner, []).append(objects)
         return [self._rows(self._views.merged(parts[owner])) for owner in sorted(parts)]
 
@@ -81,9 +88,9 @@ class DetectionProcessor(ImageProcessor):
         """For each image, its detections, best first: class name, score, box in the image's own pixels.
 
         And where the network finds them, `mask`, COCO's compressed run-length code (size [H, W] and counts, which
-        pycocotools reads), and `landmarks`, [x, y] each.
+        pycocotools reads), and `landmarks`, [x, y] each, or `keypoints`, [x, y] by name.
         """
-        return [self._rows(objects) for objects in found_on_originals(outputs, batch)]
+        return [self._rows(objects) for objects in found_on_originals(outputs, batch, self._pose)]
 
     def _rows(self, objects: Instances) -> list[dict[str, Any]]:
         kept = objects[objects.scores >= self._min_score]
@@ -95,28 +102,35 @@ class DetectionProcessor(ImageProcessor):
         for row, code in zip(found, kept.masks.codes() if kept.masks else (), strict=bool(kept.masks)):
             row["mask"] = {"size": list(code["size"]), "counts": code["counts"].decode()}
         for row, points in zip(found, () if kept.keypoints is None else kept.keypoints.tolist(), strict=False):
-            row["landmarks"] = [[round(x, 2), round(y, 2)] for x, y, _ in points]
+            places = [[round(x, 2), round(y, 2)] for x, y, _ in points]
+            if self._pose is None:
+                row["landmarks"] = places
+            else:
+                row["keypoints"] = dict(zip(self._pose.names, places, strict=True))
         return found
 
     def draw(self, item: np.ndarray, result: list[dict[str, Any]]) -> np.ndarray:
-        """The image with the boxes, and the masks and landmarks if there are any, of `result`."""
+        """The image with the boxes, and the masks and points if there are any, of `result`."""
         boxes = Boxes(np.array([r["box"] for r in result], np.float32))
         classes = np.array([self._class_names.index(r["class"]) for r in result], np.int64)
         scores = np.array([r["score"] for r in result], np.float32)
         masks = Masks(tuple(r["mask"] for r in result), item.shape[:2]) if result and "mask" in result[0] else None
         points = None
-        if result and "landmarks" in result[0]:
-            points = np.array([[[x, y, 2.0] for x, y in r["landmarks"]] for r in result], np.float32)
-        return draw_instances(item, Instances(boxes, classes, scores, masks=masks, keypoints=points), self._class_names)
+        if result and ("landmarks" in result[0] or "keypoints" in result[0]):
+            places = [r["landmarks"] if "landmarks" in r else r["keypoints"].values() for r in result]
+            points = np.array([[[x, y, 2.0] for x, y in each] for each in places], np.float32)
+        objects = Instances(boxes, classes, scores, masks=masks, keypoints=points)
+        return draw_instances(item, objects, self._class_names, skeleton=self._pose.skeleton if self._pose else ())
 
 
-def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Instances]:
+def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch, pose: Pose | None = None) -> list[Instances]:
     """What a detector found on each image, in pixels of the original and cut to it.
 
     Args:
         outputs: `boxes` [N, D, 4] in pixels of the input, `scores` and `classes` [N, D], `counts` [N], and perhaps
-            `masks` [N, D, S, S] and `landmarks` [N, D, L, 2].
+            `masks` [N, D, S, S], `landmarks` [N, D, L, 2] and `heatmaps` [N, D, S, S, L].
         batch: `placements` [N, 4] and `original_sizes` [N, 2].
+        pose: the points, which change places on a mirrored picture.
     """
     found = []
     for i, count in enumerate(outputs["counts"].tolist()):
@@ -124,6 +138,10 @@ def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[
         back = Placement(*batch["placements"][i].tolist()).inverse()
         height, width = batch["original_sizes"][i].tolist()
         points = outputs["landmarks"][i, :count].copy() if "landmarks" in outputs else None
+        if "heatmaps" in outputs:
+            points = located(outputs["heatmaps"][i, :count], boxes)
+        if points is not None and pose is not None and _sign(back.ax) < 0:
+            points = points[:, pose.order]
         if points is not None:
             points = np.concatenate([points, np.full_like(points[..., :1], 2)], axis=-1)  # all seen
         objects = Instances(Boxes(boxes), classes, scores, keypoints=points).placed(back).clipped((height, width))

@@ -82,6 +82,7 @@ class GroundTruth:
         difficult, crowd: bool [T].
         category_ids: int64 [K], each class's id in the annotation file (for submissions).
         masks: of each image, the shapes of its objects, where the data set has them.
+        points: float32 [T, L, 3], (x, y, visible) of each object's points, where the data set has them.
         subsets: by name, the objects that count in a figure of that name: bool [T].
     """
 
@@ -96,6 +97,7 @@ class GroundTruth:
     crowd: np.ndarray
     category_ids: np.ndarray
     masks: Sequence[Masks] | None = None
+    points: np.ndarray | None = None
     subsets: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def owners(self) -> np.ndarray:

@@ -16,6 +16,7 @@ from suites.detection.datasets import DetectionDataset
 from suites.detection.holdings import tally_objects
 from suites.detection.metrics import CocoEvaluator, Evaluator
 from suites.detection.models.base import Detector, MaskTargets, Targets
+from suites.detection.pose import Pose
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
@@ -36,11 +37,17 @@ class BoxMetric(Metric):
     """Feeds detections, mapped back to the original images, to an evaluator."""
 
     def __init__(
-        self, evaluator: Evaluator, image_ids: np.ndarray, views: Views | None = None, min_score: float = 0.3
+        self,
+        evaluator: Evaluator,
+        image_ids: np.ndarray,
+        views: Views | None = None,
+        min_score: float = 0.3,
+        pose: Pose | None = None,
     ) -> None:
         self._evaluator = evaluator
         self._min_score = min_score  # from which on a detection is a mistake, in plots and pictures
         self._image_ids = image_ids  # [N] of the data set's images
+        self._pose = pose
         self._views = views
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
@@ -51,7 +58,8 @@ class BoxMetric(Metric):
         """Takes in the detections on all views of some images."""
         parts: dict[int, list[Instances]] = {}
         for outputs, batch in found:
-            for image_id, objects in zip(batch["image_ids"].tolist(), found_on_originals(outputs, batch), strict=True):
+            on_originals = found_on_originals(outputs, batch, self._pose)
+            for image_id, objects in zip(batch["image_ids"].tolist(), on_originals, strict=True):
                 parts.setdefault(image_id, []).append(objects)
         for image_id, several in parts.items():
             self._evaluator.add(image_id, several[0] if self._views is None else self._views.merged(several))
@@ -193,12 +201,14 @@ class DetectionTask(VisionTask):
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
         truth = self._eval_set.ground_truth()
-        return BoxMetric(self._metric(truth=truth), truth.image_ids, self._views, self._min_score)
+        evaluator = self._metric(truth=truth)
+        return BoxMetric(evaluator, truth.image_ids, self._views, self._min_score, self.model.pose)
 
     def processor(self) -> DetectionProcessor:
         """Preprocessing of evaluation, class names of the evaluation set."""
         names = self._eval_set.class_names
-        return DetectionProcessor(self.eval_data.transforms, names, self._min_score, self._padded_to, self._views)
+        args = self.eval_data.transforms, names, self._min_score, self._padded_to, self._views, self.model.pose
+        return DetectionProcessor(*args)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """The first images of the evaluation set that can be read."""

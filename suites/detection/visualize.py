@@ -18,7 +18,12 @@ _SURROUNDINGS, _LEAST_PART = 5.0, 320.0  # side of the part that is shown, in si
 
 
 def draw_instances(
-    image: np.ndarray, instances: Instances, class_names: Sequence[str], *, with_scores: bool = True
+    image: np.ndarray,
+    instances: Instances,
+    class_names: Sequence[str],
+    *,
+    with_scores: bool = True,
+    skeleton: Sequence[tuple[int, int]] = (),
 ) -> np.ndarray:
     """Draws objects on a copy of an image, the best score last so that it lies on top; masks are tints, keypoints dots.
 
@@ -29,6 +34,7 @@ def draw_instances(
         instances: in pixels of `image`.
         class_names: K names.
         with_scores: write each score behind the name; False for ground truth.
+        skeleton: numbers of keypoints that a line joins.
 
     Returns:
         uint8 RGB [H * s, W * s, 3], s the whole number.
@@ -45,11 +51,26 @@ def draw_instances(
         label = int(instances.classes[at])
         text = class_names[label] + (f" {instances.scores[at]:.2f}" if with_scores else "")
         _draw_one(canvas, np.rint(instances.boxes.array[at] * factor), text, colours[at])
-        for x, y, visible in () if instances.keypoints is None else instances.keypoints[at]:
-            if visible:
-                centre = round(float(x) * factor), round(float(y) * factor)
-                cv2.circle(canvas, centre, stroke(canvas)[1] + 1, colours[at], cv2.FILLED)
+        if instances.keypoints is not None:
+            _draw_points(canvas, instances.keypoints[at], factor, colours[at], skeleton)
     return canvas
+
+
+def _draw_points(
+    canvas: np.ndarray,
+    points: np.ndarray,
+    factor: int,
+    colour: tuple[int, int, int],
+    skeleton: Sequence[tuple[int, int]],
+) -> None:
+    """Dots where keypoints [L, 3] are visible, and lines between those that the skeleton joins."""
+    places = [(round(float(x) * factor), round(float(y) * factor)) for x, y, _ in points]
+    for a, b in skeleton:
+        if points[a, 2] and points[b, 2]:
+            cv2.line(canvas, places[a], places[b], colour, stroke(canvas)[1])
+    for place, visible in zip(places, points[:, 2], strict=True):
+        if visible:
+            cv2.circle(canvas, place, stroke(canvas)[1] + 1, colour, cv2.FILLED)
 
 
 def draw_finding(image: np.ndarray, finding: Finding, class_names: Sequence[str]) -> np.ndarray:

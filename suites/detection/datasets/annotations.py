@@ -22,7 +22,7 @@ class RawAnnotations:
 
     `boxes` rows are x1, y1, x2, y2 as the file has them; `owners` gives each row's image; `areas` is NaN
     where the file gives none; a size of (0, 0) means the file does not tell it; `shapes` has one entry a box where
-    masks are read, and is None otherwise.
+    masks are read, and is None otherwise; `points`, (x, y, visible) of each point of each box, likewise.
     """
 
     image_ids: list[int] = field(default_factory=list)
@@ -35,6 +35,7 @@ class RawAnnotations:
     difficult: list[bool] = field(default_factory=list)
     crowd: list[bool] = field(default_factory=list)
     shapes: list[Shape] | None = None
+    points: list[list[tuple[float, float, float]]] | None = None
 
     def add_image(self, file: str, size: tuple[int, int], image_id: int | None = None) -> int:
         """Adds an image of `size` (H, W); returns its index, which is also its id unless one is given.
@@ -59,8 +60,9 @@ class RawAnnotations:
         difficult: bool = False,
         crowd: bool = False,
         shape: Shape | None = None,
+        points: list[tuple[float, float, float]] | None = None,
     ) -> None:
-        """Adds a box to image index `image`, with its shape where masks are read; DataError if it is not finite."""
+        """Adds a box to image index `image`, with its shape and points where they are read; DataError if not finite."""
         if not all(map(math.isfinite, box)):
             raise DataError(f"{self.files[image]}: box {list(box)} is not finite")
         self.owners.append(image)
@@ -71,6 +73,8 @@ class RawAnnotations:
         self.crowd.append(crowd)
         if self.shapes is not None and shape is not None:
             self.shapes.append(shape)
+        if self.points is not None and points is not None:
+            self.points.append(points)
 
     def cut(self, images: int, boxes: int) -> None:
         """Keeps the first `images` images and `boxes` boxes."""
@@ -79,6 +83,8 @@ class RawAnnotations:
         del self.difficult[boxes:], self.crowd[boxes:]
         if self.shapes is not None:
             del self.shapes[boxes:]
+        if self.points is not None:
+            del self.points[boxes:]
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ class BoxTable:
         difficult, crowd: bool [T].
         clipped, dropped: int64 [I], how many boxes of each image were cut at its border or had no area.
         shapes: of each box, where masks were read.
+        points: float32 [T, L, 3], (x, y, visible), where keypoints were read.
     """
 
     offsets: np.ndarray
@@ -104,6 +111,7 @@ class BoxTable:
     clipped: np.ndarray
     dropped: np.ndarray
     shapes: ShapeTable | None = None
+    points: np.ndarray | None = None
 
     def ground_truth(
         self,
@@ -130,6 +138,7 @@ class BoxTable:
             crowd=self.crowd[rows],
             category_ids=category_ids,
             masks=None if self.shapes is None else ImageMasks(self.shapes, self.offsets, np.flatnonzero(wanted), sizes),
+            points=None if self.points is None else self.points[rows],
         )
 
 
@@ -158,4 +167,5 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
         clipped=per_image(keep & outside),
         dropped=per_image(~keep),
         shapes=None if raw.shapes is None else ShapeTable([raw.shapes[at] for at in order]),
+        points=None if not raw.points else np.asarray(raw.points, np.float32)[order],
     )

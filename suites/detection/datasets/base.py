@@ -175,6 +175,7 @@ class FileDataset(DetectionDataset):
                 difficult=self._table.difficult[rows].copy(),
                 crowd=self._table.crowd[rows].copy(),
                 masks=None if shapes is None else shapes.masks(np.arange(rows.start, rows.stop), image.shape[:2]),
+                keypoints=None if self._table.points is None else self._table.points[rows].copy(),
             ),
         )
 

@@ -56,6 +56,7 @@ class CocoDetection(FileDataset):
         first_id: With a number, labels are the category ids less it, up to the largest; an id without a category is a
             class too, "category 12". torchvision's weights of COCO count so, from 1, or from 0 in its RetinaNet.
         masks: Reads the objects' shapes too; every object must have one then.
+        keypoints: Reads the objects' points too. Every category must name as many; an object without has none to see.
         max_skipped: Share of the images that may be unusable: an entry, or an annotation, that is malformed or
             contradicts the file, or no picture. They are left out and logged. 0: the first one is an error.
 
@@ -74,6 +75,7 @@ class CocoDetection(FileDataset):
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
         masks: bool = False,
+        keypoints: bool = False,
         max_skipped: float = MAX_SKIPPED,
         holdout: int | None = None,
         split: Literal["train", "val"] | None = None,
@@ -84,6 +86,8 @@ class CocoDetection(FileDataset):
         source = open_source(images)
         intake = Intake(f"CocoDetection {annotations}", bad_images, max_skipped, masks=masks)
         reader = _Reader(intake, annotations, classes, unknown_class)
+        if keypoints:
+            reader.read_points()
         if first_id is not None:
             reader.count_from(first_id)
         if holdout is not None:
@@ -143,6 +147,7 @@ class _Reader:
         self.unknown = 0
         self._intake, self._raw = intake, intake.raw
         self._path = path
+        self._points = 0  # of each object, where they are read
         self._skip_unknown = unknown_class == "skip"
         document = read_json(path)
         if not isinstance(document, dict):
@@ -155,6 +160,18 @@ class _Reader:
                 raise DataError(f"{path}: {key!r} is a {type(document[key]).__name__}; COCO needs a list")
         self._document = document
         self._choose_classes(classes)
+
+    def read_points(self) -> None:
+        """Reads keypoints too, as many as each of the chosen categories names."""
+        rows = {_whole(row["id"]): row.get("keypoints") for row in self._document["categories"]}
+        counts = {len(names) if isinstance(names, list) else 0 for names in map(rows.get, self.category_ids)}
+        if len(counts) != 1 or 0 in counts:
+            raise DataError(
+                f"{self._path}: keypoints: its categories name {sorted(counts)} points; each must have a list "
+                "'keypoints' of names, all of one length"
+            )
+        (self._points,) = counts
+        self._raw.points = []
 
     def hold_out(self, source: Source, split: str | None, holdout: int) -> None:
         """Keeps the images of a part; annotations of the others go with them."""
@@ -226,7 +243,21 @@ class _Reader:
             raise DataError(f"{self._path}: {who}: bbox is {box!r}; it must be of finite numbers")
         crowd = flag(annotation.get("iscrowd") or 0, f"{self._path}: {who}: iscrowd")
         shape = None if self._raw.shapes is None else self._shape(annotation, at, who)
-        self._raw.add_box(at, corners, label, self._area(annotation, who), crowd=crowd, shape=shape)
+        points = None if self._raw.points is None else self._keypoints(annotation, who)
+        self._raw.add_box(at, corners, label, self._area(annotation, who), crowd=crowd, shape=shape, points=points)
+
+    def _keypoints(self, annotation: dict[str, Any], who: str) -> list[tuple[float, float, float]]:
+        """(x, y, visible) of each point; zeros of an object without."""
+        written = annotation.get("keypoints") or [0] * (3 * self._points)
+        try:
+            numbers = [number_in(value) for value in written] if isinstance(written, list) else []
+        except (TypeError, ValueError, OverflowError):
+            numbers = []
+        if len(numbers) != 3 * self._points or not all(map(math.isfinite, numbers)):
+            raise DataError(
+                f"{self._path}: {who}: keypoints is {str(written)[:60]}; it must be {self._points} times x, y, visible"
+            )
+        return [(x, y, visible) for x, y, visible in zip(*[iter(numbers)] * 3, strict=True)]
 
     def _area(self, annotation: dict[str, Any], who: str) -> float:
         area = annotation.get("area")

@@ -42,6 +42,7 @@ class Evaluator(ABC):
         self._seen: set[int] = set()
         self._rows: list[np.ndarray] = []
         self._compared: tuple[object, Mistakes] | None = None  # for which score and predictions, and what came of it
+        self._points: list[np.ndarray] = []  # of each of `_rows`, its keypoints [p, L, 2], if it has any
         self._codes: list[list[bytes]] = []  # of each of `_rows`, the run-length codes of its masks, if it has any
 
     def add(self, image_id: int, found: Instances) -> None:
@@ -66,14 +67,17 @@ class Evaluator(ABC):
         columns = [np.full(len(found), at), found.boxes.array.astype(np.float64), found.scores, pred_classes]
         self._rows.append(np.column_stack(columns))
         self._codes.append([] if found.masks is None else [code["counts"] for code in found.masks.codes()])
+        self._points.append(_no_points() if found.keypoints is None else found.keypoints[..., :2])
 
     def state(self) -> dict[str, Any]:
-        """What was added: `images` int64 [S], their places in the truth; `rows` [P, 7], see `_predictions`; `masks`.
+        """What was added: `images` int64 [S], their places in the truth; `rows` [P, 7], see `_predictions`; `masks`,
+        `points`.
 
-        Masks are P texts, pycocotools' run-length codes; none where no masks were added.
+        Masks are P texts, pycocotools' run-length codes, points [P, L, 2]; none where none were added.
         """
         images = np.array(sorted(self._seen), np.int64)
-        return {"images": images, "rows": self._all_rows(), "masks": [code.decode() for code in self._all_codes()]}
+        masks = [code.decode() for code in self._all_codes()]
+        return {"images": images, "rows": self._all_rows(), "masks": masks, "points": self._all_points()}
 
     def merge(self, state: Mapping[str, Any]) -> None:
         """Adds what another evaluator of the same truth has seen.
@@ -88,6 +92,7 @@ class Evaluator(ABC):
         self._seen |= images
         self._rows.append(np.asarray(state["rows"]))
         self._codes.append([code.encode() for code in state["masks"]])
+        self._points.append(np.asarray(state["points"]))
 
     def _all_rows(self) -> np.ndarray:
         """Rows in the order of the images, whatever the order in which these were added."""
@@ -103,6 +108,19 @@ class Evaluator(ABC):
                 f"{type(self).__name__}: {len(codes)} of {len(rows)} predictions have masks; all or none must"
             )
         return [codes[at] for at in np.argsort(rows[:, 0], kind="stable")] if codes else []
+
+    def _all_points(self) -> np.ndarray:
+        """The keypoints [P, L, 2] of `_all_rows`; none where predictions came without."""
+        points = [each for each in self._points if len(each)]
+        rows = np.concatenate([np.zeros((0, 7)), *self._rows])
+        if not points:
+            return _no_points()
+        joined = np.concatenate(points)
+        if len(joined) != len(rows):
+            raise DataError(
+                f"{type(self).__name__}: {len(joined)} of {len(rows)} predictions have keypoints; all or none must"
+            )
+        return joined[np.argsort(rows[:, 0], kind="stable")]
 
     @abstractmethod
     def compute(self) -> dict[str, float]:
@@ -128,6 +146,10 @@ class Evaluator(ABC):
                 "arrays where nothing was found (does the loader drop its last batch?)"
             )
         return self._all_rows()
+
+
+def _no_points() -> np.ndarray:
+    return np.zeros((0, 0, 2), np.float32)
 
 
 register_role("metric", Evaluator, supplied=("truth",), doc="The figures of an evaluation.")

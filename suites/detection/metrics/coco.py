@@ -20,12 +20,14 @@ from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.coco import read_json
 from suites.detection.datasets.shapes import read_shape
 from suites.detection.metrics.base import Evaluator
+from suites.detection.pose import COCO_SIGMAS
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register
 from suites.engine.reporting import Curves, Plot
 from suites.vision.structures import Boxes, Instances, Masks
 
 _DRAWN_OVERLAPS = (0, 5, 8)  # of IoU 0.50 to 0.95: 0.50, 0.75, 0.90
+_SIGMA = 0.05  # of OKS, of points that are not COCO's
 _COCOS = 100  # detections of an image that COCO's own figures count
 _AREAS = ("", "s", "m", "l")  # pycocotools' order
 
@@ -34,7 +36,9 @@ _AREAS = ("", "s", "m", "l")  # pycocotools' order
 class CocoEvaluator(Evaluator):
     """COCO's figures, by pycocotools: AP, AP50, AP75, APs/m/l, AR1/10/100, ARs/m/l and `AP/<class>`.
 
-    Those of boxes; where both truth and predictions have masks, those of masks too, with `mask_` before their names.
+    Those of boxes; where both truth and predictions have masks, those of masks too, with `mask_` before their names;
+    where both have keypoints, those of keypoints, with `keypoint_` before theirs: the overlap is OKS, at most 20
+    predictions an image count, and objects without a labelled point are neither asked for nor punished.
     AP is the mean over IoU 0.50 to 0.95 in steps of 0.05, over classes with objects, of precision at 101 recalls,
     with at most `max_detections` predictions an image (https://cocodataset.org/#detection-eval).
 
@@ -45,15 +49,24 @@ class CocoEvaluator(Evaluator):
         truth: What is compared with.
         max_detections: Predictions of a class in an image that count, the best. The network must give as many: its
             `keep_top_k`.
+        sigmas: Of OKS: how far annotators of each point differ, as a share of the root of the object's area. None
+            takes COCO's of people for 17 points, else 0.05 each.
     """
 
     main_figure: ClassVar[str] = "AP"
 
-    def __init__(self, truth: GroundTruth, max_detections: int = 100) -> None:
+    def __init__(self, truth: GroundTruth, max_detections: int = 100, sigmas: tuple[float, ...] | None = None) -> None:
         super().__init__(truth)
         if max_detections < 11:
             raise AttributeValueError(f"CocoEvaluator: max_detections is {max_detections}; it must be 11 or more")
         self._max_detections = max_detections
+        points = 0 if truth.points is None else truth.points.shape[1]
+        if points and sigmas is not None and (len(sigmas) != points or min(sigmas) <= 0):
+            raise AttributeValueError(
+                f"CocoEvaluator: sigmas is {list(sigmas)}; it needs a positive number for each of {points} points"
+            )
+        ours = COCO_SIGMAS if points == len(COCO_SIGMAS) else (_SIGMA,) * points
+        self._sigmas = np.array(ours if sigmas is None else sigmas)
         self._curves: dict[str, list[Plot]] = {}  # by kind
 
     def compute(self) -> dict[str, float]:
@@ -65,7 +78,30 @@ class CocoEvaluator(Evaluator):
         if with_masks:
             found = _coco(self._truth, _row_dicts(self._truth, rows, codes))
             figures |= {f"mask_{name}": value for name, value in self._compare(truth, found, "segm").items()}
+        points = self._all_points()
+        if self._truth.points is not None and (len(points) or not len(rows)):
+            figures |= {f"keypoint_{name}": value for name, value in self._oks(rows, points).items()}
         return figures
+
+    def _oks(self, rows: np.ndarray, points: np.ndarray) -> dict[str, float]:
+        """AP, AP50, AP75, APm, APl and AR20 of keypoints."""
+        assert self._truth.points is not None
+        wanted, found = _truth_rows(self._truth), _row_dicts(self._truth, rows)
+        for entry, triples in zip(wanted, self._truth.points.astype(np.float64), strict=True):
+            entry |= {"keypoints": triples.reshape(-1).tolist(), "num_keypoints": int((triples[:, 2] > 0).sum())}
+        for entry, places in zip(found, points.astype(np.float64), strict=True):
+            entry["keypoints"] = np.concatenate([places, np.ones_like(places[:, :1])], axis=1).reshape(-1).tolist()
+            entry["area"] = float(np.ptp(places, axis=0).prod())  # as pycocotools reads results
+        with contextlib.redirect_stdout(io.StringIO()):
+            run = COCOeval(_coco(self._truth, wanted), _coco(self._truth, found), "keypoints")
+            run.params.kpt_oks_sigmas = self._sigmas
+            run.evaluate()
+            run.accumulate()
+        precision, recall = run.eval["precision"], run.eval["recall"]  # areas: all, medium, large
+        figures = {"AP": _mean(precision[..., 0, -1]), "AP50": _mean(precision[0, ..., 0, -1])}
+        figures |= {"AP75": _mean(precision[5, ..., 0, -1]), "APm": _mean(precision[..., 1, -1])}
+        figures |= {"APl": _mean(precision[..., 2, -1]), "AR20": _mean(recall[..., 0, -1])}
+        return {name: value for name, value in figures.items() if value > -1}
 
     def plots(self) -> list[Plot]:
         """Precision over recall: the mean over classes at three overlaps, and of each class at IoU 0.5."""

@@ -11,6 +11,7 @@ from typing import Literal
 
 from framework import nn, ops
 from framework.tensor import Tensor
+from suites.detection.pose import Pose
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
 
@@ -62,6 +63,7 @@ class Detections:
         counts: int32 [N], how many of an image's D rows are detections.
         masks: float32 [N, D, S, S], how likely each cell of a grid over the box belongs to the object; or None.
         landmarks: float32 [N, D, L, 2], (x, y) in pixels of the network's input; or None.
+        heatmaps: float32 [N, D, S, S, L], how likely each cell of a grid over the box holds each point; or None.
     """
 
     boxes: Tensor
@@ -70,6 +72,7 @@ class Detections:
     counts: Tensor
     masks: Tensor | None = None
     landmarks: Tensor | None = None
+    heatmaps: Tensor | None = None
 
     @classmethod
     def of_rows(cls, rows: Tensor, counts: Tensor) -> Detections:
@@ -133,12 +136,14 @@ class Detector(nn.Layer):
         takes_padding: whether images of different size may stand in one batch, padded at the right and below.
         needs_masks: whether it learns from the objects' shapes.
         landmarks: L, how many points of each object it learns and finds.
+        pose: what these points are, where they have names.
     """
 
     size_multiple: int = 1
     takes_padding: bool = False
     needs_masks: bool = False
     landmarks: int = 0
+    pose: Pose | None = None
 
     def losses(self, images: Tensor, targets: Targets) -> Mapping[str, Tensor | Loss]:
         """Loss terms by name for images [N, H, W, 3]; see `Head.losses`."""

@@ -2,7 +2,8 @@
 
 from suites.detection.models.rcnn.box_head import BoxHead, RoIHead
 from suites.detection.models.rcnn.cascade import CascadeHead
-from suites.detection.models.rcnn.detectors import CascadeRCNN, FasterRCNN, MaskRCNN
+from suites.detection.models.rcnn.detectors import CascadeRCNN, FasterRCNN, KeypointRCNN, MaskRCNN
+from suites.detection.models.rcnn.keypoint_head import KeypointHead
 from suites.detection.models.rcnn.mask_head import MaskHead
 from suites.detection.models.rcnn.proposals import RPN, Proposals
 from suites.detection.models.rcnn.regions import RegionPool, Regions, RegionSampler
@@ -13,6 +14,8 @@ __all__ = [
     "CascadeHead",
     "CascadeRCNN",
     "FasterRCNN",
+    "KeypointHead",
+    "KeypointRCNN",
     "MaskHead",
     "MaskRCNN",
     "Proposals",

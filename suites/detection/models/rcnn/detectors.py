@@ -17,6 +17,7 @@ from suites.detection.models.one_stage import full_sizes
 from suites.detection.models.rcnn import names as names_of
 from suites.detection.models.rcnn.box_head import BoxHead, RoIHead
 from suites.detection.models.rcnn.cascade import CascadeHead
+from suites.detection.models.rcnn.keypoint_head import KeypointHead
 from suites.detection.models.rcnn.mask_head import MaskHead
 from suites.detection.models.rcnn.proposals import RPN
 from suites.detection.models.torchvision_names import SCHEMES, backbone_names, known
@@ -39,12 +40,14 @@ class FasterRCNN(Detector):
         neck: what lies between; P2 to P6 by default.
         rpn: where objects may be.
         mask_head: shapes of objects, for a network that learns them too.
+        keypoint_head: points of objects, for a network that learns them too.
         pretrained: name or file of published weights of a whole detector; see docs/howto/pretrained.md. What depends on
             the classes starts anew where their number differs.
     """
 
     takes_padding = True
     default_mask_head: ClassVar[Factory[MaskHead] | None] = None
+    default_keypoint_head: ClassVar[Factory[KeypointHead] | None] = None
     head_kind: ClassVar[type[RoIHead]] = RoIHead
     class_tensors: ClassVar[tuple[str, ...]] = (r"\.classes\.", r"^head\..*deltas\.", r"^mask_head\.out_")
 
@@ -55,6 +58,7 @@ class FasterRCNN(Detector):
         neck: Factory[Neck] | None = None,
         rpn: Factory[RPN] | None = None,
         mask_head: Factory[MaskHead] | None = None,
+        keypoint_head: Factory[KeypointHead] | None = None,
         pretrained: str | None = None,
     ) -> None:
         super().__init__()
@@ -72,6 +76,12 @@ class FasterRCNN(Detector):
         mask_head = mask_head or self.default_mask_head
         if mask_head is not None:
             self.mask_head = mask_head(**shape, num_classes=self.head.num_classes)
+        keypoint_head = keypoint_head or self.default_keypoint_head
+        self.keypoint_head: KeypointHead | None = None
+        if keypoint_head is not None:
+            self.keypoint_head = keypoint_head(**shape)
+            self.pose = self.keypoint_head.pose
+            self.landmarks = len(self.pose.names)
         self.size_multiple = max(backbone.strides)
         self.needs_masks = mask_head is not None
         self.num_classes: int | None = self.head.num_classes
@@ -84,7 +94,10 @@ class FasterRCNN(Detector):
             return ()
         both = detectron2_names.SCHEME, paddledetection_names.SCHEME
         if isinstance(self.head, BoxHead):
-            return known(self.backbone, *SCHEMES, *both, openmmlab_names.SCHEME)
+            others = (*both, openmmlab_names.SCHEME) if self.keypoint_head is None else ()
+            return known(self.backbone, *SCHEMES, *others)
+        if self.keypoint_head is not None:
+            return ()
         one = (openmmlab_names.SCHEME,) if self.mask_head is None else ()  # its cascade has a mask head a stage
         return known(self.backbone, *both, *one) if isinstance(self.head, CascadeHead) else ()
 
@@ -100,6 +113,10 @@ class FasterRCNN(Detector):
         assert isinstance(self.head, BoxHead) and isinstance(self.neck, FPN)
         names = backbone_names(self.backbone, self.neck, scheme) | Names(names_of.rpn(scheme))
         names = names | Names(names_of.box_head(self.neck.channels[0], self.head.pool.size))
+        if self.keypoint_head is not None:
+            names = names | Names(names_of.keypoint_head(len(self.keypoint_head.convs)))
+        else:
+            names = names | Names({}, (r"^roi_heads\.keypoint_",))
         if self.mask_head is not None:
             convs = self.mask_head.convs
             return names | Names(names_of.mask_head(scheme, len(convs), self.mask_head.width))
@@ -137,7 +154,7 @@ class FasterRCNN(Detector):
         return self.neck(self.backbone(images))
 
     def losses(self, images: Tensor, targets: Targets) -> dict[str, Loss]:
-        """Loss terms by name: of proposals, of regions, of masks."""
+        """Loss terms by name: of proposals, of regions, of masks, of points."""
         maps = self.maps(images)
         sizes = full_sizes(images) if targets.sizes is None else targets.sizes
         terms, proposals = self.rpn.losses(maps, targets, sizes)
@@ -148,6 +165,11 @@ class FasterRCNN(Detector):
                 raise AttributeValueError(f"{type(self).__name__}: learns from masks, but the targets have none")
             matched = regions.first(self.head.sampler.positives)
             terms |= self.mask_head.losses(maps, matched, targets.masks, sizes)
+        if self.keypoint_head is not None:
+            if targets.landmarks is None:
+                raise AttributeValueError(f"{type(self).__name__}: learns from keypoints, but the targets have none")
+            matched = regions.first(self.head.sampler.positives)
+            terms |= self.keypoint_head.losses(maps, matched, targets.landmarks)
         return terms
 
     def detect(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
@@ -155,9 +177,10 @@ class FasterRCNN(Detector):
         maps = self.maps(images)
         sizes = full_sizes(images) if sizes is None else sizes
         found = self.head.detect(maps, self.rpn.propose(maps, sizes), sizes)
-        if self.mask_head is None:
-            return found
-        return self.mask_head.detect(maps, found, self.head.postprocess.keep_top_k)
+        rows = self.head.postprocess.keep_top_k
+        if self.mask_head is not None:
+            found = self.mask_head.detect(maps, found, rows)
+        return found if self.keypoint_head is None else self.keypoint_head.detect(maps, found, rows)
 
 
 @register("detector")
@@ -170,10 +193,28 @@ class MaskRCNN(FasterRCNN):
         neck: as for `FasterRCNN`.
         rpn: as for `FasterRCNN`.
         mask_head: shapes of objects.
+        keypoint_head: as for `FasterRCNN`.
         pretrained: as for `FasterRCNN`.
     """
 
     default_mask_head = Factory.of(MaskHead)
+
+
+@register("detector")
+class KeypointRCNN(FasterRCNN):
+    """Faster R-CNN with named points of each object, such as the joints of a person.
+
+    Args:
+        backbone: as for `FasterRCNN`.
+        head: as for `FasterRCNN`.
+        neck: as for `FasterRCNN`.
+        rpn: as for `FasterRCNN`.
+        mask_head: as for `FasterRCNN`.
+        keypoint_head: points of objects.
+        pretrained: as for `FasterRCNN`.
+    """
+
+    default_keypoint_head = Factory.of(KeypointHead)
 
 
 @register("detector")
@@ -186,10 +227,11 @@ class CascadeRCNN(FasterRCNN):
         neck: as for `FasterRCNN`.
         rpn: as for `FasterRCNN`.
         mask_head: shapes of objects, if wanted ("Cascade Mask R-CNN").
+        keypoint_head: as for `FasterRCNN`.
         pretrained: as for `FasterRCNN`.
     """
 
     head_kind = CascadeHead
 
 
-__all__ = ["CascadeRCNN", "FasterRCNN", "MaskRCNN"]
+__all__ = ["CascadeRCNN", "FasterRCNN", "KeypointRCNN", "MaskRCNN"]

@@ -1,4 +1,4 @@
-"""What torchvision calls the tensors of `FasterRCNN` and `MaskRCNN` with a pyramid."""
+"""What torchvision calls the tensors of `FasterRCNN`, `MaskRCNN` and `KeypointRCNN` with a pyramid."""
 
 from __future__ import annotations
 
@@ -46,4 +46,17 @@ def mask_head(scheme: str, convs: int, width: int) -> dict[str, Source]:
         "mask_head.up_bias": Source((f"{theirs}.conv5_mask.bias",)),
         "mask_head.out_weight": Source((f"{theirs}.mask_fcn_logits.weight",), (0, 1), skipped=1, view=(-1, width)),
         "mask_head.out_bias": Source((f"{theirs}.mask_fcn_logits.bias",), skipped=1),
+    }
+
+
+def keypoint_head(convs: int) -> dict[str, Source]:
+    """Of the heatmaps; each convolution has its ReLU behind it there."""
+    names: dict[str, Source] = {}
+    for i in range(convs):
+        names |= conv(f"keypoint_head.convs.{i}", f"roi_heads.keypoint_head.{2 * i}", bias=True)
+    theirs = "roi_heads.keypoint_predictor.kps_score_lowres"
+    return {
+        **names,
+        "keypoint_head.up_weight": Source((f"{theirs}.weight",), CONV_AXES),
+        "keypoint_head.up_bias": Source((f"{theirs}.bias",)),
     }

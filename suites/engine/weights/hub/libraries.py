@@ -15,12 +15,15 @@ _SPELLED = {  # where our name of a network is another
     "mobilenetv3_small": "mobilenet_v3_small",
     "deeplabv3_mobilenetv3_large": "deeplabv3_mobilenet_v3_large",
     "lraspp_mobilenetv3_large": "lraspp_mobilenet_v3_large",
+    "ssdlite320_mobilenetv3": "ssdlite320_mobilenet_v3_large",
+    "keypoint_rcnn_r50_fpn": "keypointrcnn_resnet50_fpn",
     "faster_rcnn_r50_fpn": "fasterrcnn_resnet50_fpn",
     "mask_rcnn_r50_fpn": "maskrcnn_resnet50_fpn",
     "retinanet_r50_fpn": "retinanet_resnet50_fpn",
 }
 _OTHERS = re.compile(r"^(efficientnet_lite|yolo|minilm|dinov2)|_(detectron2|paddle)$|^mobilenetv2_imagenet$")
-_RECORD = re.compile(r"(?P<net>\w+?)_(?P<data>imagenet|coco)(?P<version>_v\d)?")
+_RECORD = re.compile(r"(?P<net>\w+?)_(?P<data>imagenet|coco|kinetics)(?P<version>_v\d)?")
+_VERSIONS = {"imagenet": "IMAGENET1K", "kinetics": "KINETICS400"}  # before the number of torchvision's weights
 _OF_TORCHVISION = ".tv_in1k"  # timm's tag of the same weights
 
 
@@ -58,6 +61,6 @@ def of_torchvision(records: Iterable[str]) -> dict[str, str]:
             continue
         net = _SPELLED.get(parts["net"], parts["net"])
         found[net] = record
-        if parts["data"] == "imagenet":
-            found[f"{net}.IMAGENET1K{(parts['version'] or '_v1').upper()}"] = record
+        if parts["data"] in _VERSIONS:
+            found[f"{net}.{_VERSIONS[parts['data']]}{(parts['version'] or '_v1').upper()}"] = record
     return found

@@ -39,6 +39,8 @@ def test_every_record_of_torchvision_has_its_name():
 
 def test_records_are_found_by_it_and_an_unknown_name_says_the_nearest():
     assert find_record("torchvision:swin_t").name == "swin_t_imagenet"
+    assert find_record("torchvision:r2plus1d_18.KINETICS400_V1").name == "r2plus1d_18_kinetics"
+    assert find_record("torchvision:keypointrcnn_resnet50_fpn").name == "keypoint_rcnn_r50_fpn_coco"
     assert find_record("timm:resnet10t.c3_in1k").name == "hf:timm/resnet10t.c3_in1k"
     with pytest.raises(ConfigError, match=r"no weights called 'torchvision:resnet05'; did you mean 'resnet50'"):
         get_record("torchvision:resnet05")
