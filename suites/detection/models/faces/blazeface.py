@@ -24,6 +24,7 @@ from suites.detection.models.base import Detections, Head, NoNeck, PostProcess, 
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.ssd import CODE
 from suites.detection.models.torchvision_names import convs
+from suites.detection.pose import Pose
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
@@ -31,7 +32,9 @@ from suites.engine.weights import Names
 from suites.vision.backbones import Backbone
 
 SCHEME = "blazeface"
-POINTS = ("right_eye", "left_eye", "nose", "mouth", "right_ear", "left_ear")  # of the person
+# Left and right are the person's.
+POINTS = Pose(("right_eye", "left_eye", "nose", "mouth", "right_ear", "left_ear"), mirrored=(1, 0, 2, 3, 5, 4))
+_COUNT = len(POINTS.names)
 Camera = Literal["front", "back"]
 
 
@@ -165,7 +168,7 @@ class BlazeFaceHead(Head):
     """
 
     num_classes = 1
-    landmarks = len(POINTS)
+    landmarks = _COUNT
 
     def __init__(
         self,
@@ -183,14 +186,14 @@ class BlazeFaceHead(Head):
         pairs = list(zip(in_channels, _PER_CELL, strict=True))
         self.cls_outs = nn.LayerList(nn.Conv2d(c, each, 1) for c, each in pairs)
         self.box_outs = nn.LayerList(
-            nn.Conv2d(c, each * (4 + 2 * len(POINTS)), 1, bias_initializer=_FromPriors(level.cells))
+            nn.Conv2d(c, each * (4 + 2 * _COUNT), 1, bias_initializer=_FromPriors(level.cells))
             for (c, each), level in zip(pairs, self.anchors.levels, strict=True)
         )
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Maps [N, H_s, W_s, C_s]; logits [N, P, 1] and codes [N, P, 4 + 2 L] in pixels."""
         logits = [ops.reshape(out(x), shape=(0, -1, 1)) for out, x in zip(self.cls_outs, maps, strict=True)]
-        width = 4 + 2 * len(POINTS)
+        width = 4 + 2 * _COUNT
         codes = [ops.reshape(out(x), shape=(0, -1, width)) for out, x in zip(self.box_outs, maps, strict=True)]
         return ops.concat(logits, axis=1), ops.concat(codes, axis=1)
 
@@ -199,7 +202,7 @@ class BlazeFaceHead(Head):
         logits, codes = self(maps)
         priors = ops.concat(self.anchors.grids(maps), axis=0)  # [P, 4]
         low, high = ops.split(priors, axis=1, sizes=(2, 2))
-        moved, size, points = ops.split(codes, axis=2, sizes=(2, 2, 2 * len(POINTS)))
+        moved, size, points = ops.split(codes, axis=2, sizes=(2, 2, 2 * _COUNT))
         sides = high - low
         # A size below a pixel has no logarithm; below it, the tangent goes on.
         log = ops.where(size > 1.0, ops.log(ops.maximum(size, 1.0)), size - 1.0) - ops.log(sides)
@@ -218,7 +221,7 @@ class BlazeFaceHead(Head):
         scores = ops.sigmoid(ops.clip(logits, min=-_MAX_LOGIT, max=_MAX_LOGIT))
         low, high = ops.split(ops.concat(self.anchors.grids(maps), axis=0), axis=1, sizes=(2, 2))
         middle = (low + high) * 0.5  # [P, 2]
-        moved, size, points = ops.split(codes, axis=2, sizes=(2, 2, 2 * len(POINTS)))
+        moved, size, points = ops.split(codes, axis=2, sizes=(2, 2, 2 * _COUNT))
         centres = moved + middle
         boxes = ops.concat([centres - size * 0.5, centres + size * 0.5], axis=2)
         points = ops.reshape(points, shape=(0, 0, -1, 2)) + ops.expand_dims(middle, axis=1)
@@ -246,7 +249,7 @@ class BlazeFaceHead(Head):
         own = rows_of(values, ops.maximum(index, 0))
         mean = ops.where(any_near, ops.matmul(weight, values) / ops.maximum(total, 1e-12), own)
         score = ops.where(any_near, total / ops.maximum(ops.sum(first, axes=(2,), keepdims=True), 1.0), own[:, :, :1])
-        blended, marks = ops.split(mean, axis=2, sizes=(4, 2 * len(POINTS)))
+        blended, marks = ops.split(mean, axis=2, sizes=(4, 2 * _COUNT))
         return replace(
             best,
             boxes=blended,
@@ -257,7 +260,7 @@ class BlazeFaceHead(Head):
 
 @register("detector")
 class BlazeFace(OneStageDetector):
-    """MediaPipe's BlazeFace: 0.1 million parameters, one class, six points a face (`POINTS`).
+    """MediaPipe's BlazeFace: 0.1 million parameters, one class, six named points a face (`POINTS`).
 
     Args:
         camera: "front" for faces near by (128 x 128 pixels), "back" for smaller ones (256 x 256).
@@ -278,7 +281,7 @@ class BlazeFace(OneStageDetector):
             raise AttributeValueError(f"BlazeFace: camera is '{camera}'; it must be one of {', '.join(_CAMERAS)}")
         head: Factory[Head] = Factory.of(BlazeFaceHead, camera=camera, loss=loss, postprocess=postprocess)
         super().__init__(BlazeFaceBackbone(camera), head, Factory.of(NoNeck), pretrained)
-        self.landmarks = len(POINTS)
+        self.landmarks, self.pose = _COUNT, POINTS
 
     @property
     def schemes(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from framework.tensor import Tensor
 from suites.detection.models.base import Head, Neck
 from suites.detection.models.ssd import SSD, SSDHead
 from suites.detection.models.torchvision_names import convs
+from suites.detection.pose import Pose
 from suites.engine.config import Factory
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
@@ -21,6 +22,8 @@ from suites.vision.backbones import Backbone, MobileNetV1
 from suites.vision.backbones.naming import conv_norm
 
 SCHEME = "retinaface"
+# Left and right are the picture's.
+POINTS = Pose(("left_eye", "right_eye", "nose", "left_mouth", "right_mouth"), mirrored=(1, 0, 2, 4, 3))
 _BLOCKS = tuple((1, k) for k in range(1, 6)) + tuple((2, k) for k in range(6)) + tuple((3, k) for k in range(2))
 
 
@@ -100,6 +103,8 @@ class RetinaFace(SSD):
         pretrained: str | None = None,
     ) -> None:
         super().__init__(backbone, head, neck or Factory.of(ContextPyramid), pretrained)
+        if self.landmarks == len(POINTS.names):
+            self.pose = POINTS
 
     @property
     def schemes(self) -> tuple[str, ...]:
