@@ -16,6 +16,7 @@ from suites.vision.backbones.efficientnet_lite import EfficientNetLite as Effici
 from suites.vision.backbones.hrnet import HRNet as HRNet  # noqa: E402
 from suites.vision.backbones.inception import GoogLeNet as GoogLeNet  # noqa: E402
 from suites.vision.backbones.inception import InceptionV3 as InceptionV3  # noqa: E402
+from suites.vision.backbones.inception_v4 import InceptionV4 as InceptionV4  # noqa: E402
 from suites.vision.backbones.mobilenet_v1 import MobileNetV1 as MobileNetV1  # noqa: E402
 from suites.vision.backbones.mobilenet_v2 import MobileNetV2 as MobileNetV2  # noqa: E402
 from suites.vision.backbones.mobilenet_v3 import MobileNetV3 as MobileNetV3  # noqa: E402

@@ -22,7 +22,7 @@ _EPS = 1e-3
 Unit = tuple[str, int, Size, int, Size]  # their name, K, kernel, stride, padding
 
 
-class _Unit(nn.Layer):
+class ConvUnit(nn.Layer):
     """Convolution, batch norm, ReLU.  x: [N, H, W, C], y: [N, H', W', K]."""
 
     def __init__(self, in_channels: int, out_channels: int, kernel: Size, stride: int = 1, padding: Size = 0) -> None:
@@ -35,7 +35,7 @@ class _Unit(nn.Layer):
         return ops.relu(self.norm(self.conv(x)))
 
 
-class _Branch(nn.Layer):
+class Branch(nn.Layer):
     """A pooling or none, then units.  x: [N, H, W, C], y: [N, H', W', K].
 
     Args:
@@ -52,7 +52,7 @@ class _Branch(nn.Layer):
         self._forked = forked
         self.their_names = [name for name, *_ in units]
         for i, (_, out, kernel, stride, padding) in enumerate(units):
-            self.units.append(_Unit(in_channels, out, kernel, stride, padding))
+            self.units.append(ConvUnit(in_channels, out, kernel, stride, padding))
             in_channels = out if i < len(units) - forked else in_channels
         self.out_channels = sum(out for _, out, *_ in units[len(units) - forked :]) if units else in_channels
 
@@ -68,10 +68,10 @@ class _Branch(nn.Layer):
         return ends[0] if len(ends) == 1 else ops.concat(ends, axis=3)
 
 
-class _Mixed(nn.Layer):
+class Mixed(nn.Layer):
     """Branches side by side.  x: [N, H, W, C], y: [N, H', W', K]."""
 
-    def __init__(self, their_name: str, branches: Sequence[_Branch]) -> None:
+    def __init__(self, their_name: str, branches: Sequence[Branch]) -> None:
         super().__init__()
         self.branches = nn.LayerList(branches)
         self.their_name = their_name
@@ -85,15 +85,15 @@ class _Mixed(nn.Layer):
         """Torchvision's of the tensors of the layer that is `ours` here."""
         found: dict[str, Source] = {}
         for i, branch in enumerate(self.branches):
-            assert isinstance(branch, _Branch)
+            assert isinstance(branch, Branch)
             for j, name in enumerate(branch.their_names):
                 theirs = f"{self.their_name}.{name}"
                 found |= conv_norm(f"{ours}.branches.{i}.units.{j}", f"{theirs}.conv", f"{theirs}.bn")
         return found
 
 
-class _Named(Staged):
-    """What both share: stages of units and mixed layers, under torchvision's names."""
+class Inception(Staged):
+    """What they share: stages of units and mixed layers, under torchvision's names, or timm's of Inception v4."""
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
     unit_names: ClassVar[tuple[tuple[str, ...], ...]]  # of the units of the first stages
@@ -114,9 +114,9 @@ class _Named(Staged):
             assert isinstance(stage, nn.Sequential)
             units = iter(self.unit_names[i] if i < len(self.unit_names) else ())
             for j, layer in enumerate(stage):
-                if isinstance(layer, _Mixed):
+                if isinstance(layer, Mixed):
                     names |= layer.names(f"stages.{i}.{j}")
-                elif isinstance(layer, _Unit):
+                elif isinstance(layer, ConvUnit):
                     theirs = next(units)
                     names |= conv_norm(f"stages.{i}.{j}", f"{theirs}.conv", f"{theirs}.bn")
         return names
@@ -126,18 +126,16 @@ class _Named(Staged):
         return Names(linear("fc", "fc"))
 
 
-def _google(
-    name: str, in_channels: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int
-) -> _Mixed:
+def _google(name: str, in_channels: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int) -> Mixed:
     """GoogLeNet's block; the branch of 5x5 has 3x3 in torchvision, whose weights are published."""
     pool = nn.MaxPool2d(3, 1, padding=1)
-    return _Mixed(
+    return Mixed(
         name,
         [
-            _Branch(in_channels, [("branch1", one, 1, 1, 0)]),
-            _Branch(in_channels, [("branch2.0", three[0], 1, 1, 0), ("branch2.1", three[1], 3, 1, 1)]),
-            _Branch(in_channels, [("branch3.0", five[0], 1, 1, 0), ("branch3.1", five[1], 3, 1, 1)]),
-            _Branch(in_channels, [("branch4.1", pooled, 1, 1, 0)], pool),
+            Branch(in_channels, [("branch1", one, 1, 1, 0)]),
+            Branch(in_channels, [("branch2.0", three[0], 1, 1, 0), ("branch2.1", three[1], 3, 1, 1)]),
+            Branch(in_channels, [("branch3.0", five[0], 1, 1, 0), ("branch3.1", five[1], 3, 1, 1)]),
+            Branch(in_channels, [("branch4.1", pooled, 1, 1, 0)], pool),
         ],
     )
 
@@ -155,7 +153,7 @@ _GOOGLE = {
 
 
 @register("backbone")
-class GoogLeNet(_Named):
+class GoogLeNet(Inception):
     """Stem and nine blocks of four branches, with batch norm, as torchvision has it.
 
     Args:
@@ -182,8 +180,8 @@ class GoogLeNet(_Named):
 
     def plan(self) -> Iterator[Stage]:
         """Every stage; each but the first begins with a pooling."""
-        yield 2, 64, lambda: nn.Sequential(_Unit(3, 64, 7, 2, 3))
-        yield 4, 192, lambda: nn.Sequential(_pool(3), _Unit(64, 64, 1), _Unit(64, 192, 3, 1, 1))
+        yield 2, 64, lambda: nn.Sequential(ConvUnit(3, 64, 7, 2, 3))
+        yield 4, 192, lambda: nn.Sequential(_pool(3), ConvUnit(64, 64, 1), ConvUnit(64, 192, 3, 1, 1))
         for stride, blocks in _GOOGLE.items():
             pool = partial(_pool, 2 if stride == 32 else 3)
             mixed = [partial(_google, f"inception{name}", *widths) for name, widths in blocks.items()]
@@ -203,14 +201,14 @@ def _mean() -> nn.AvgPool2d:
     return nn.AvgPool2d(3, 1, padding=1)
 
 
-def _mixed_a(name: str, c: int, pooled: int) -> _Mixed:
+def _mixed_a(name: str, c: int, pooled: int) -> Mixed:
     """Figure 5 of the paper, with 5x5."""
-    return _Mixed(
+    return Mixed(
         name,
         [
-            _Branch(c, [("branch1x1", 64, 1, 1, 0)]),
-            _Branch(c, [("branch5x5_1", 48, 1, 1, 0), ("branch5x5_2", 64, 5, 1, 2)]),
-            _Branch(
+            Branch(c, [("branch1x1", 64, 1, 1, 0)]),
+            Branch(c, [("branch5x5_1", 48, 1, 1, 0), ("branch5x5_2", 64, 5, 1, 2)]),
+            Branch(
                 c,
                 [
                     ("branch3x3dbl_1", 64, 1, 1, 0),
@@ -218,18 +216,18 @@ def _mixed_a(name: str, c: int, pooled: int) -> _Mixed:
                     ("branch3x3dbl_3", 96, 3, 1, 1),
                 ],
             ),
-            _Branch(c, [("branch_pool", pooled, 1, 1, 0)], _mean()),
+            Branch(c, [("branch_pool", pooled, 1, 1, 0)], _mean()),
         ],
     )
 
 
-def _mixed_b(name: str, c: int) -> _Mixed:
+def _mixed_b(name: str, c: int) -> Mixed:
     """Halves the map of 35 cells."""
-    return _Mixed(
+    return Mixed(
         name,
         [
-            _Branch(c, [("branch3x3", 384, 3, 2, 0)]),
-            _Branch(
+            Branch(c, [("branch3x3", 384, 3, 2, 0)]),
+            Branch(
                 c,
                 [
                     ("branch3x3dbl_1", 64, 1, 1, 0),
@@ -237,20 +235,20 @@ def _mixed_b(name: str, c: int) -> _Mixed:
                     ("branch3x3dbl_3", 96, 3, 2, 0),
                 ],
             ),
-            _Branch(c, [], nn.MaxPool2d(3, 2)),
+            Branch(c, [], nn.MaxPool2d(3, 2)),
         ],
     )
 
 
-def _mixed_c(name: str, c: int, inner: int) -> _Mixed:
+def _mixed_c(name: str, c: int, inner: int) -> Mixed:
     """Figure 6: rows and columns of 7 in place of squares."""
     row, column = ((1, 7), 1, (0, 3)), ((7, 1), 1, (3, 0))
-    return _Mixed(
+    return Mixed(
         name,
         [
-            _Branch(c, [("branch1x1", 192, 1, 1, 0)]),
-            _Branch(c, [("branch7x7_1", inner, 1, 1, 0), ("branch7x7_2", inner, *row), ("branch7x7_3", 192, *column)]),
-            _Branch(
+            Branch(c, [("branch1x1", 192, 1, 1, 0)]),
+            Branch(c, [("branch7x7_1", inner, 1, 1, 0), ("branch7x7_2", inner, *row), ("branch7x7_3", 192, *column)]),
+            Branch(
                 c,
                 [
                     ("branch7x7dbl_1", inner, 1, 1, 0),
@@ -260,18 +258,18 @@ def _mixed_c(name: str, c: int, inner: int) -> _Mixed:
                     ("branch7x7dbl_5", 192, *row),
                 ],
             ),
-            _Branch(c, [("branch_pool", 192, 1, 1, 0)], _mean()),
+            Branch(c, [("branch_pool", 192, 1, 1, 0)], _mean()),
         ],
     )
 
 
-def _mixed_d(name: str, c: int) -> _Mixed:
+def _mixed_d(name: str, c: int) -> Mixed:
     """Halves the map of 17 cells."""
-    return _Mixed(
+    return Mixed(
         name,
         [
-            _Branch(c, [("branch3x3_1", 192, 1, 1, 0), ("branch3x3_2", 320, 3, 2, 0)]),
-            _Branch(
+            Branch(c, [("branch3x3_1", 192, 1, 1, 0), ("branch3x3_2", 320, 3, 2, 0)]),
+            Branch(
                 c,
                 [
                     ("branch7x7x3_1", 192, 1, 1, 0),
@@ -280,24 +278,24 @@ def _mixed_d(name: str, c: int) -> _Mixed:
                     ("branch7x7x3_4", 192, 3, 2, 0),
                 ],
             ),
-            _Branch(c, [], nn.MaxPool2d(3, 2)),
+            Branch(c, [], nn.MaxPool2d(3, 2)),
         ],
     )
 
 
-def _mixed_e(name: str, c: int) -> _Mixed:
+def _mixed_e(name: str, c: int) -> Mixed:
     """Figure 7: branches that fork at their ends."""
     row, column = ((1, 3), 1, (0, 1)), ((3, 1), 1, (1, 0))
-    return _Mixed(
+    return Mixed(
         name,
         [
-            _Branch(c, [("branch1x1", 320, 1, 1, 0)]),
-            _Branch(
+            Branch(c, [("branch1x1", 320, 1, 1, 0)]),
+            Branch(
                 c,
                 [("branch3x3_1", 384, 1, 1, 0), ("branch3x3_2a", 384, *row), ("branch3x3_2b", 384, *column)],
                 forked=2,
             ),
-            _Branch(
+            Branch(
                 c,
                 [
                     ("branch3x3dbl_1", 448, 1, 1, 0),
@@ -307,13 +305,13 @@ def _mixed_e(name: str, c: int) -> _Mixed:
                 ],
                 forked=2,
             ),
-            _Branch(c, [("branch_pool", 192, 1, 1, 0)], _mean()),
+            Branch(c, [("branch_pool", 192, 1, 1, 0)], _mean()),
         ],
     )
 
 
 @register("backbone")
-class InceptionV3(_Named):
+class InceptionV3(Inception):
     """Stem of five convolutions and eleven blocks of branches; made for 299 x 299 pixels.
 
     Its first convolutions and all poolings that halve have no padding, so a map has a few rows less than H / s:
@@ -346,8 +344,8 @@ class InceptionV3(_Named):
 
     def plan(self) -> Iterator[Stage]:
         """Every stage."""
-        yield 2, 64, lambda: nn.Sequential(_Unit(3, 32, 3, 2), _Unit(32, 32, 3), _Unit(32, 64, 3, 1, 1))
-        yield 4, 192, lambda: nn.Sequential(nn.MaxPool2d(3, 2), _Unit(64, 80, 1), _Unit(80, 192, 3))
+        yield 2, 64, lambda: nn.Sequential(ConvUnit(3, 32, 3, 2), ConvUnit(32, 32, 3), ConvUnit(32, 64, 3, 1, 1))
+        yield 4, 192, lambda: nn.Sequential(nn.MaxPool2d(3, 2), ConvUnit(64, 80, 1), ConvUnit(80, 192, 3))
         yield (
             8,
             288,

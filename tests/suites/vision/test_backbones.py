@@ -21,6 +21,7 @@ from suites.vision.backbones import (
     GoogLeNet,
     HRNet,
     InceptionV3,
+    InceptionV4,
     MobileNetV1,
     MobileNetV2,
     MobileNetV3,
@@ -348,6 +349,15 @@ def test_inception_v3_has_maps_of_35_17_and_8_cells():
     with no_grad():
         maps = net(tensor(np.zeros((1, 299, 299, 3), np.float32)))
     assert [m.shape for m in maps] == [(1, 35, 35, 288), (1, 17, 17, 768), (1, 8, 8, 2048)]
+
+
+def test_inception_v4_has_the_published_size_and_maps_of_73_to_8_cells():
+    with nn.init.undrawn():
+        net = InceptionV4((4, 8, 16, 32)).eval()
+    with no_grad():
+        maps = net(tensor(np.zeros((1, 299, 299, 3), np.float32)))
+    assert [m.shape[1:] for m in maps] == [(73, 73, 160), (35, 35, 384), (17, 17, 1024), (8, 8, 1536)]
+    assert sum(p.size for p in net.parameters()) + 1536 * 1000 + 1000 == 42_679_816  # timm's inception_v4
 
 
 @pytest.mark.parametrize("make", [lambda: Swin(width=12), lambda: ViT("tiny", blocks=2, out_strides=(4, 16))])

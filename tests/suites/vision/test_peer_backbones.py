@@ -13,6 +13,7 @@ from suites.vision.backbones import (
     EfficientNet,
     GoogLeNet,
     InceptionV3,
+    InceptionV4,
     ResNeXt,
     ShuffleNetV2,
     SqueezeNet,
@@ -62,6 +63,7 @@ TIMM = {
     "efficientnet_b1": (lambda: EfficientNet(1, (32,)), {}),
     "densenet169": (lambda: DenseNet(169, (32,)), {}),
     "convnext_tiny": (lambda: ConvNeXt("tiny"), {}),
+    "inception_v4": (lambda: InceptionV4((32,)), {}),
     "swin_tiny_patch4_window7_224": (lambda: Swin("tiny"), {}),
     "vit_small_patch16_224": (lambda: ViT("small", image_size=64), {"img_size": 64}),
 }
@@ -75,7 +77,7 @@ def test_timms_logits_and_gradients(torch, tmp_path, name):
     theirs = drawn(torch, timm.create_model(name, num_classes=11, **more))
     state = {n: t.contiguous().numpy() for n, t in theirs.state_dict().items()}
     safetensors.numpy.save_file(state, tmp_path / "w.safetensors")
-    side = 224 if "swin" in name else 64
+    side = {"swin": 224, "ince": 107}.get(name[:4], 64)
     source = f"{tmp_path}/w.safetensors@{name}"
     scheme = "torchvision" if "densenet" in name else "timm"
     expect_same(torch, theirs, classifier(make, 11), source, pictures(1, side, side), scheme)

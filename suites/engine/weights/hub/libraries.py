@@ -21,7 +21,9 @@ _SPELLED = {  # where our name of a network is another
     "mask_rcnn_r50_fpn": "maskrcnn_resnet50_fpn",
     "retinanet_r50_fpn": "retinanet_resnet50_fpn",
 }
-_OTHERS = re.compile(r"^(efficientnet_lite|yolo|minilm|dinov2)|_(detectron2|paddle)$|^mobilenetv2_imagenet$")
+_OTHERS = re.compile(
+    r"^(efficientnet_lite|yolo|minilm|dinov2|inception_v4)|_(detectron2|paddle)$|^mobilenetv2_imagenet$"
+)
 _RECORD = re.compile(r"(?P<net>\w+?)_(?P<data>imagenet|coco|kinetics)(?P<version>_v\d)?")
 _VERSIONS = {"imagenet": "IMAGENET1K", "kinetics": "KINETICS400"}  # before the number of torchvision's weights
 _OF_TORCHVISION = ".tv_in1k"  # timm's tag of the same weights
