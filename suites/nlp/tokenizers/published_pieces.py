@@ -19,6 +19,7 @@ import numpy as np
 
 from framework.errors import CheckpointError
 from framework.outside import read_bytes, read_json
+from framework.patterns import checked
 from suites.nlp.fields import expect_off
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, kept
 
@@ -124,7 +125,7 @@ class PublishedPieces(Tokenizer):
         self.opening, self.closing, self.unknown, self.mask = opening, closing, unknown, numbers[f.mask]
         self.closings_between, self.segments = f.between, f.segments  # type: ignore[misc]
         self._special = {token: numbers[token] for token in (*f.special, f.mask)}
-        self._splitter = re.compile("|".join(map(re.escape, sorted(self._special, key=len, reverse=True))))
+        self._splitter = checked("|".join(map(re.escape, sorted(self._special, key=len, reverse=True))))
 
     def _encode(self, texts: list[str]) -> list[Tokens]:
         return [self._tokens(text) for text in texts]
