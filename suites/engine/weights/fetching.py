@@ -84,12 +84,15 @@ def _fetch(record: Record, folder: Path, say: Callable[[str], None], source: str
     if record.archive.bytes is not None:
         limits.check("weight_bytes", record.archive.bytes, f"{record.name}: it has too many bytes")
     say(f"fetching {record.archive}, {record.size}")
-    if [file.inside for file in record.files] == [None]:
-        _whole(record, paths[0], say, source)
-        say(f"{paths[0]}")
+    inside = [(file, path) for file, path in wanted if file.inside is not None]
+    for file, path in wanted:
+        if file.inside is None:
+            _whole(record, file, path, say, source)
+            say(f"{path}")
+    if not inside:
         return paths
     with _archive(record, folder, say, source) as archive:
-        for file, path in wanted:
+        for file, path in inside:
             _extract(archive, file, path, record)
             say(f"{path}")
     return paths
@@ -118,8 +121,8 @@ def _expected(file: File, record: Record) -> tuple[str, int | None]:
     Raises CheckpointError where the lock file has pinned another digest than what is published begins with.
     """
     published, size = record.digest_of(file)
-    url = record.archive.url
-    found = pinned(url) if url is not None and file.inside is None and len(published) < _DIGITS else None
+    url = record.address_of(file)
+    found = pinned(url) if url is not None and len(published) < _DIGITS else None
     if found is not None and not found.startswith(published):
         raise CheckpointError(
             f"{LOCK}: has {found} for {url}, and the digest that is published begins with {published}; remove that line"
@@ -134,11 +137,11 @@ def _wrong(record: Record, text: str) -> CheckpointError:
     )
 
 
-def _whole(record: Record, path: Path, say: Callable[[str], None], source: str | None) -> None:
-    """Download the only file of a record; pin it where only the beginning of its digest is published."""
-    url = record.archive.url
+def _whole(record: Record, file: File, path: Path, say: Callable[[str], None], source: str | None) -> None:
+    """Download a file that has an address; pin it where only the beginning of its digest is published."""
+    url = record.address_of(file)
     assert url is not None  # `read_record` has seen to it
-    sha256, size = _expected(record.files[0], record)
+    sha256, size = _expected(file, record)
     found = download(_wanted(record, url, path, sha256, size, source), say)
     if len(sha256) < _DIGITS:
         pin(url, found)

@@ -85,16 +85,20 @@ class File:
         sha256: Of the file; null where the archive is the file.
         bytes: Its size; null where the archive is the file.
         inside: Its path in the archive; null where the archive is the file.
+        url: An address of its own; null where the archive is the file, or holds it.
     """
 
     name: str
     sha256: str | None = None
     bytes: int | None = None
     inside: str | None = None
+    url: str | None = None
 
     def __post_init__(self) -> None:
         if self.sha256 is not None:
             check_sha256(self.sha256)
+        if self.url is not None and (self.inside is not None or not self.url.isprintable()):
+            raise AttributeValueError(f"files: {self.name}: url is {self.url!r}; it is an address, without inside")
         if self.inside is not None and (self.sha256 is None or self.bytes is None):
             raise AttributeValueError(f"files: {self.name}: a file inside of an archive needs sha256 and bytes")
 
@@ -187,8 +191,14 @@ class Record:
         """How much is downloaded, for people."""
         return "size unknown" if self.archive.bytes is None else f"{self.archive.bytes / 1e6:.1f} MB"
 
+    def address_of(self, file: File) -> str | None:
+        """Where one of its files is fetched from; None of one that an archive holds."""
+        return None if file.inside is not None else file.url or self.archive.url
+
     def digest_of(self, file: File) -> tuple[str, int | None]:
         """The digest of one of its files, or what is known of its beginning, and its bytes where they are known."""
+        if file.url is not None:
+            return file.sha256 or "", file.bytes
         if file.inside is None:
             return file.sha256 or self.archive.sha256, file.bytes or self.archive.bytes
         assert file.sha256 is not None  # `File` has seen to it
@@ -305,8 +315,9 @@ def read_record(path: Path) -> Record:
     known = [*(file.name for file in record.files), *(p.stem for p in _class_list("").parent.glob("*.txt"))]
     if record.class_names is not None and record.class_names not in known:
         raise ConfigError(f"{path}: class_names is '{record.class_names}'; it may be one of {', '.join(sorted(known))}")
-    outside = [file for file in record.files if file.inside is None]
-    if outside and (record.archive.package is not None or len(record.files) > 1):
+    outside = [file for file in record.files if file.inside is None and file.url is None]
+    alone = [file for file in record.files if file.url is None]
+    if outside and (record.archive.package is not None or len(alone) > 1):
         raise ConfigError(
             f"{path}: files: '{outside[0].name}' needs `inside`, its path in the archive; only a single file may be "
             "the content of an address itself"

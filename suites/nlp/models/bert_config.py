@@ -87,6 +87,7 @@ PRESETS: dict[str, BertConfig] = {
     "ernie_2.0_large_en": replace(_ERNIE2_EN, **_LARGE),  # type: ignore[arg-type]
     "ernie_2.0_base_zh": _ERNIE2_ZH,
     "ernie_2.0_large_zh": replace(_ERNIE2_ZH, vocab_size=12800, max_positions=512, **_LARGE),  # type: ignore[arg-type]
+    "ernie_gram": replace(_BERT, vocab_size=18018, eps=1e-5),
     "ernie_tiny": replace(_ERNIE, vocab_size=50006, max_positions=600, **_sizes(3, 1024, 16)),  # type: ignore[arg-type]
     "ernie_3.0_xbase": replace(_ERNIE3, **_sizes(20, 1024, 16)),  # type: ignore[arg-type]
     "ernie_3.0_base": replace(_ERNIE3, task_types=3),

@@ -46,7 +46,7 @@ class Family:
     parts: Mapping[str, str | tuple[str, ...]]
     endings: tuple[str, str, str, str]
     paddle: bool
-    prefixes: tuple[str, ...] = ("bert.", "ernie.", "roberta.", "data2vec_text.")
+    prefixes: tuple[str, ...] = ("bert.", "ernie.", "ernie_gram.", "roberta.", "data2vec_text.")
 
 
 _HF = Family(

@@ -11,6 +11,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.engine.data.sources import read_file
 from suites.engine.registry import register
+from suites.engine.weights.pretrained import with_names
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, kept, read_vocabulary
 from suites.nlp.tokenizers.segmentation import Segmenter, read_dictionary
 
@@ -42,9 +43,9 @@ class SentencePieceTokenizer(Tokenizer):
         window: int = 5,
         lower_case: bool = True,
     ) -> None:
-        words = read_dictionary(dictionary) if dictionary is not None else None
+        words = read_dictionary(with_names(dictionary)) if dictionary is not None else None
         tokens = read_vocabulary(vocabulary) if vocabulary is not None else None
-        self._build(model, read_file(model, "text_bytes"), tokens, words, window, lower_case)
+        self._build(model, read_file(with_names(model), "text_bytes"), tokens, words, window, lower_case)
 
     def _build(
         self, who: str, model: bytes, tokens: list[str] | None, words: list[str] | None, window: int, lower_case: bool

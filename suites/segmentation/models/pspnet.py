@@ -12,6 +12,7 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
+from suites.engine.weights import Names
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import (
     Head,
@@ -24,6 +25,7 @@ from suites.segmentation.models.parts import (
     whole_image_rule,
 )
 from suites.vision.backbones import Backbone
+from suites.vision.backbones.naming import conv, conv_norm
 
 
 @register("segmenter")
@@ -67,6 +69,30 @@ class PSPNet(Segmenter):
             self._aux_at = stage_ends(backbone)[-2]
             self.aux = Head(self._aux_at.channels, aux_channels, num_classes, dropout=dropout)
             self.loss_weights = (1.0, aux_weight)
+
+    @property
+    def class_tensors(self) -> tuple[str, ...]:
+        """The classifiers; a file without a second head leaves that new."""
+        return (r"^classifier\.", r"^aux\.")
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """MMSegmentation's, where the backbone knows OpenMMLab's names."""
+        return ("openmmlab",) if "openmmlab" in self.backbone.schemes else ()
+
+    def names_in(self, scheme: str) -> Names:
+        """MMSegmentation's names: `decode_head.psp_modules.0.1.conv.weight`, `auxiliary_head.convs.0.bn.bias`."""
+        head = "decode_head"
+        own = conv("classifier", f"{head}.conv_seg", bias=True)
+        modules = [(f"pyramid.branches.{i}", f"psp_modules.{i}.1") for i in range(len(self.pyramid.branches))]
+        for ours, theirs in [*modules, ("pyramid.merge", "bottleneck")]:
+            own |= conv_norm(ours, f"{head}.{theirs}.conv", f"{head}.{theirs}.bn")
+        if self.aux is not None:
+            own |= conv_norm("aux.0", "auxiliary_head.convs.0.conv", "auxiliary_head.convs.0.bn")
+            own |= conv("aux.2", "auxiliary_head.conv_seg", bias=True)
+        found = self.backbone.names_in(scheme).inside("backbone.").below("backbone.")
+        unused = (r"^data_preprocessor\.", *((r"^auxiliary_head\.",) if self.aux is None else ()))
+        return found | Names(own, unused)
 
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:

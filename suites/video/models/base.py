@@ -5,12 +5,16 @@ Letters: N clips, T frames of a clip, H W height and width, C channels, K classe
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.registry import register_role
-from suites.vision.backbones import Backbone
+from suites.engine.weights import ClassRows, Names
+from suites.video.models.openmmlab_names import frame_names
+from suites.vision.backbones import Backbone, ResNet
 
 
 class VideoClassifier(nn.Layer):
@@ -38,15 +42,36 @@ class FrameClassifier(VideoClassifier):
             to 1,280 channels.
     """
 
+    class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
+    shifted: ClassVar[bool] = False  # whether files have TSM's shift around a convolution
+
     def __init__(
         self, backbone: Backbone, num_classes: int, dropout: float = 0.0, fc_std: float = 0.01, top: bool = False
     ) -> None:
         super().__init__()
         self.num_classes = check_classes(type(self).__name__, num_classes)
-        self.backbone = backbone
+        self.backbone, self._topped = backbone, top
         self.pool, features = backbone.top() if top else (nn.GlobalAvgPool2d(), backbone.channels[-1])
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(features, num_classes, initializer=init.Normal(fc_std))
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Whose names of the whole network are known: MMAction2's, of a ResNet with a stem of one convolution."""
+        backbone = self.backbone
+        if not isinstance(backbone, ResNet) or type(backbone) is not ResNet or self._topped:
+            return ()
+        whole = backbone.as_published and backbone.strides[-1] == 32
+        return ("openmmlab",) if whole and len(backbone.stem) == 1 else ()
+
+    def names_in(self, scheme: str) -> Names:
+        """What `scheme` calls the tensors."""
+        assert isinstance(self.backbone, ResNet)  # else it knows no scheme
+        return frame_names(self.backbone, self.shifted)
+
+    def class_rows(self) -> dict[str, ClassRows]:
+        """A row a class."""
+        return {r"^fc\.": ClassRows()}
 
     def forward(self, clips: Tensor) -> Tensor:
         """clips: [N, T, H, W, 3]; logits [N, K]."""

@@ -27,6 +27,8 @@ class TSM(FrameClassifier):
         share: 1 of so many channels moves each way; 8 in the paper.
     """
 
+    shifted = True
+
     def __init__(
         self,
         backbone: Backbone,

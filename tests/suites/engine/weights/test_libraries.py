@@ -24,6 +24,17 @@ RECORDS = record_names()
         ("timm:vit_small_patch16_224.augreg_in1k", "hf:timm/vit_small_patch16_224.augreg_in1k"),
         ("timm:resnet50.a1_in1k@main", "hf:timm/resnet50.a1_in1k@main"),
         ("torchvision:swin_t#teacher", "swin_t_imagenet#teacher"),
+        ("paddle:ernie-3.0-base-zh", "ernie3_base"),
+        ("paddle:ernie-gram-zh", "ernie_gram"),
+        ("paddle:yolov3_r34_270e_coco", "yolov3_r34_coco_paddle"),
+        (
+            "paddle:mask_rcnn_r50_fpn_1x_coco#model",
+            "https://paddledet.bj.bcebos.com/models/mask_rcnn_r50_fpn_1x_coco.pdparams#model",
+        ),
+        (
+            "paddle:ResNet50_vd",
+            "https://paddle-imagenet-models-name.bj.bcebos.com/dygraph/legendary_models/ResNet50_vd_pretrained.pdparams",
+        ),
         ("yolov3_tiny_coco", "yolov3_tiny_coco"),
         ("folder/w.pth", "folder/w.pth"),
     ],
@@ -42,5 +53,9 @@ def test_records_are_found_by_it_and_an_unknown_name_says_the_nearest():
     assert find_record("torchvision:r2plus1d_18.KINETICS400_V1").name == "r2plus1d_18_kinetics"
     assert find_record("torchvision:keypointrcnn_resnet50_fpn").name == "keypoint_rcnn_r50_fpn_coco"
     assert find_record("timm:resnet10t.c3_in1k").name == "hf:timm/resnet10t.c3_in1k"
+    assert find_record("paddle:ernie-1.0").name == "ernie1_base"
+    assert find_record("paddle:ResNet18").archive.url.endswith("/ResNet18_pretrained.pdparams")
+    with pytest.raises(ConfigError, match=r"called 'paddle:ernie-3.0-bas-zh'; did you mean 'ernie-3.0-base-zh'"):
+        get_record("paddle:ernie-3.0-bas-zh")
     with pytest.raises(ConfigError, match=r"no weights called 'torchvision:resnet05'; did you mean 'resnet50'"):
         get_record("torchvision:resnet05")

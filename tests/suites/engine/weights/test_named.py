@@ -147,7 +147,7 @@ MODELS = {
     "yolov3_r34_coco_paddle": "detection/yolov3_r34_coco",
     "yolov3_r50vd_dcn_coco_paddle": "detection/yolov3_r50vd_dcn_coco",
 }
-OF_TEXT = {"minilm_l6"}  # its config wants its vocabulary
+OF_TEXT = {name for name in record_names() if name.startswith(("minilm", "ernie"))}  # configs want the vocabulary
 OF_BACKBONES = {name for name in record_names() if name.startswith("dinov2")}  # no config of ours has them
 
 
