@@ -5,4 +5,4 @@ Every class that a config of the suite can name is here: `from suites.ocr import
 
 from suites.engine.lazy import components
 
-__getattr__, __dir__ = components("ocr", data="suites.vision.settings")
+__getattr__, __dir__ = components("ocr", data="suites.ocr.settings")

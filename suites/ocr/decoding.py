@@ -54,14 +54,14 @@ def beam(scores: np.ndarray, alphabet: Alphabet, width: int = 10, judge: Judge |
         The text, and its probability without the judge, to the power of 1 / T.
     """
     texts: dict[tuple[int, ...], tuple[float, float, float]] = {(): (0.0, -math.inf, 0.0)}  # ends in blank, not, judge
-    for row in scores.astype(np.float64):
-        likely = np.argsort(-row)[: 2 * width].tolist()
+    for row in scores.astype(np.float64).tolist():
+        likely = np.argsort(-np.array(row))[: 2 * width].tolist()
         following: dict[tuple[int, ...], list[float]] = {}
         for text, (blank, other, judged) in texts.items():
             place = following.setdefault(text, [-math.inf, -math.inf, judged])
-            place[0] = np.logaddexp(place[0], np.logaddexp(blank, other) + row[0])
+            place[0] = _log_sum(place[0], _log_sum(blank, other) + row[0])
             if text:
-                place[1] = np.logaddexp(place[1], other + row[text[-1]])
+                place[1] = _log_sum(place[1], other + row[text[-1]])
             for k in likely:
                 if k == 0:
                     continue
@@ -69,12 +69,16 @@ def beam(scores: np.ndarray, alphabet: Alphabet, width: int = 10, judge: Judge |
                 if longer not in following:
                     more = judge(alphabet.text(text), alphabet.text([k])) if judge else 0.0
                     following[longer] = [-math.inf, -math.inf, judged + more]
-                before = blank if text and k == text[-1] else np.logaddexp(blank, other)
-                following[longer][1] = np.logaddexp(following[longer][1], before + row[k])
-        best = sorted(following.items(), key=lambda item: -(np.logaddexp(*item[1][:2]) + item[1][2]))[:width]
+                before = blank if text and k == text[-1] else _log_sum(blank, other)
+                following[longer][1] = _log_sum(following[longer][1], before + row[k])
+        best = sorted(following.items(), key=lambda item: -(_log_sum(item[1][0], item[1][1]) + item[1][2]))[:width]
         texts = {text: (found[0], found[1], found[2]) for text, found in best}
     text, (blank, other, _) = next(iter(texts.items()))
-    return Read(alphabet.text(text), float(np.exp(np.logaddexp(blank, other) / max(len(scores), 1))))
+    return Read(alphabet.text(text), math.exp(_log_sum(blank, other) / max(len(scores), 1)))
+
+
+def _log_sum(one: float, two: float) -> float:
+    return float(np.logaddexp(one, two))
 
 
 class CharacterModel:

@@ -27,7 +27,6 @@ from suites.vision.files import listed_file, pictures_below, read_list
 Written = tuple[np.ndarray, str]  # an outline float32 [P, 2], and what it says
 _IGNORED = (ILLEGIBLE, "*")
 _CORNERS = re.compile(r"\s*(?:-?\d+(?:\.\d+)?\s*,\s*){7}-?\d+(?:\.\d+)?\s*(?:,|$)")
-_BOX = re.compile(r"\s*(?:-?\d+(?:\.\d+)?\s*[,\s]\s*){3}-?\d+(?:\.\d+)?\s*(?:[,\s]|$)")
 
 
 class PageDataset(TextDataset):
@@ -109,6 +108,13 @@ def _text_file(source: Source, folder: str, picture: str) -> str | None:
     return next((place for place in places if source.exists(place)), None)
 
 
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
 def _of_line(row: tuple[str, str, str]) -> Written:
     """The outline and the word of a line."""
     _, where, line = row
@@ -118,13 +124,14 @@ def _of_line(row: tuple[str, str, str]) -> Written:
         if corners:
             points = np.array([float(cell) for cell in line.split(",")[:8]]).reshape(4, 2)
             return checked_polygon(points), line[corners.end() :].strip().strip('"')
-        box = _BOX.match(line)
-        if not box:
+        cells = line.split(",", 4) if line.count(",") > 2 else line.split(None, 4)
+        numbers = [_number(cell) for cell in cells[:4]]
+        if len(numbers) < 4 or None in numbers:
             raise DataError(f"expects x1,y1,x2,y2,x3,y3,x4,y4,word, found {line[:60]!r}")
-        left, top, right, bottom = (float(cell) for cell in re.split(r"[,\s]+", line.strip())[:4])
-        word = line[box.end() :].strip()
-        rest = word.split(",")
-        if rest[0].strip().lstrip("-").isdigit() and len(rest) > 1 and rest[1].strip().lstrip("-").isdigit():
+        left, top, right, bottom = (number for number in numbers if number is not None)
+        word = cells[4].strip() if len(cells) > 4 else ""
+        more = [_number(cell) for cell in word.split(",")[:2]]
+        if len(more) == 2 and None not in more:
             raise DataError(f"has 3 points; the outline of a text has 4 or more: {line[:60]!r}")
         return checked_polygon(np.array([[left, top], [right, top], [right, bottom], [left, bottom]])), word.strip('"')
     except DataError as error:

@@ -39,15 +39,13 @@ class TextRecogniser(TextModel):
         alphabet: its characters; K is one more.
         height: H that it takes.
         step: pixels of a column.
+        lost: columns that are lost at the ends: T is W / step - lost, W a multiple of 8.
     """
 
     alphabet: Alphabet
     height: int
     step: int
-
-    def columns(self, width: int) -> int:
-        """T of lines of this width, a multiple of 8."""
-        return width // self.step
+    lost: int = 0
 
 
 register_role("text_model", TextModel, doc="A network of text.")

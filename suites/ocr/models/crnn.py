@@ -65,6 +65,7 @@ class Crnn(TextRecogniser):
     schemes: ClassVar[tuple[str, ...]] = ("easyocr",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
     step = 4
+    lost = 1
 
     def __init__(
         self,
@@ -80,7 +81,9 @@ class Crnn(TextRecogniser):
                 f"Crnn: height is {height} and channels {list(channels)}; needed are 32 or 64, and {len(_PLAN)} numbers"
             )
         self.alphabet, self.height = Alphabet.of(alphabet), height
-        convs, norms, width = [], [], 1
+        convs: list[nn.Layer] = []
+        norms: list[nn.Layer] = []
+        width = 1
         for (normed, _), out in zip(_PLAN, channels, strict=True):
             last = len(convs) == len(_PLAN) - 1
             kernel, padding = (2, 0) if last else (3, 1)
@@ -91,10 +94,6 @@ class Crnn(TextRecogniser):
         self.along = nn.LayerList([Along(width, hidden), Along(hidden, hidden)])
         self.fc = nn.Linear(hidden, self.alphabet.classes)
         start_from(self, pretrained)
-
-    def columns(self, width: int) -> int:
-        """T of lines of this width."""
-        return width // self.step - 1
 
     def forward(self, lines: Tensor) -> Tensor:
         """Logits [N, W/4 - 1, K] of lines [N, height, W, 3], blue, green and red."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -68,7 +68,7 @@ class LineProblem(Problem):
             alphabet=model.alphabet,
             height=model.height,
             step=model.step,
-            columns=model.columns,
+            lost=model.lost,
             least=self._how.reading.line_width,
         )
 
@@ -123,7 +123,7 @@ def collate_lines(
     alphabet: Alphabet,
     height: int,
     step: int,
-    columns: Callable[[int], int],
+    lost: int,
     least: int,
 ) -> Batch:
     """Lines as a batch that is as wide as the widest, and wide enough for the longest text.
@@ -133,7 +133,7 @@ def collate_lines(
         alphabet: of the recogniser.
         height: that it takes.
         step: pixels of one of its columns.
-        columns: how many there are of a width.
+        lost: columns that it loses at the ends.
         least: pixels of the batch's width at least.
 
     Returns:
@@ -141,12 +141,12 @@ def collate_lines(
         int64 [L] and `label_offsets` int64 [N + 1]; `texts`, and `numbers` of the lines in their set.
     """
     labels = [alphabet.encode(sample.text) for sample in samples]
-    needed = max(columns_needed(each) for each in labels) + 2  # no network loses more at the ends
+    needed = max(columns_needed(each) for each in labels) + lost
     widest = max(line_width(sample.image, height) for sample in samples)
     lines = lines_batch([sample.image for sample in samples], height, max(least, needed * step, widest))
     return {
         "lines": lines,
-        "columns": np.arange(len(samples) + 1, dtype=np.int64) * columns(lines.shape[2]),
+        "columns": np.arange(len(samples) + 1, dtype=np.int64) * (lines.shape[2] // step - lost),
         "labels": np.concatenate([*labels, np.zeros(0, np.int64)]),
         "label_offsets": np.cumsum([0, *map(len, labels)]).astype(np.int64),
         "texts": [sample.text for sample in samples],

@@ -28,9 +28,10 @@ def test_a_line_has_corners_and_a_word_that_may_hold_commas(tmp_path):
 
 
 def test_boxes_of_2013_are_four_numbers(tmp_path):
-    sample = IcdarText(str(icdar(tmp_path, '38, 43, 50, 55, "Tiredness"', mark="")))[0]
-    np.testing.assert_array_equal(sample.polygons[0], [[38, 43], [50, 43], [50, 55], [38, 55]])
-    assert sample.texts == ("Tiredness",)
+    sample = IcdarText(str(icdar(tmp_path, '38, 43, 50, 55, "Tiredness"', '38 43 50 55 "a b"', mark="")))[0]
+    for polygon in sample.polygons:
+        np.testing.assert_array_equal(polygon, [[38, 43], [50, 43], [50, 55], [38, 55]])
+    assert sample.texts == ("Tiredness", "a b")
 
 
 @pytest.mark.parametrize(

@@ -270,3 +270,18 @@ def test_runtime_weights_say_what_they_are_of_as_pretrained_does(config, capsys)
     assert "its names do not say which network it is of" in capsys.readouterr().err
     assert cli.main([*words, f"runtime.weights={path}@torchvision", "--overwrite"]) == 0
     assert f"weights from {path}" in (folder / "runs" / "r" / "log.txt").read_text()
+
+
+def test_tensors_are_added_up_and_laid_one_over_the_other_and_come_back():
+    """As the biases and the directions of PyTorch's recurrent layers."""
+    from suites.engine.weights import Source
+
+    a, b, c, d = (np.arange(6, dtype=np.float32).reshape(2, 3) + k for k in range(4))
+    summed, stacked = Source(("a", "b", "c", "d"), summed=2), Source(("a", "b"), stacked=True)
+    np.testing.assert_array_equal(summed.joined([a, b, c, d]), np.concatenate([a + b, c + d]))
+    np.testing.assert_array_equal(stacked.joined([a, b]), np.stack([a, b]))
+    for source in (summed, stacked):
+        ours = source.joined([a, b, c, d][: len(source.names)])
+        parts = source.divided(ours)
+        assert len(parts) == len(source.names)
+        np.testing.assert_array_equal(source.joined(parts), ours)

@@ -1,0 +1,144 @@
+"""Recognisers learn lines, detectors learn pages, and what is wrong with their data is said."""
+
+import logging
+
+import cv2
+import numpy as np
+import pytest
+
+from framework import from_numpy, no_grad, optim, program
+from framework.errors import ConfigError, DataError, NotSupportedError
+from suites.ocr.alphabet import Alphabet
+from suites.ocr.datasets import IcdarText, LineList
+from suites.ocr.metrics import ReadLines
+from suites.ocr.models.crnn import Crnn
+from suites.ocr.models.dbnet import DBNet
+from suites.ocr.models.direction import LineDirection
+from suites.ocr.models.reader import TextReader
+from suites.ocr.models.svtr import SvtrLcnet
+from suites.ocr.page import Reading
+from suites.ocr.pixels import lines_batch
+from suites.ocr.problems.lines import collate_lines, columns_needed
+from suites.ocr.sample import LineSample
+from suites.ocr.settings import EvalData, TrainData
+from suites.ocr.task import OcrTask
+from suites.ocr.transforms import RandomTextCrop
+from suites.vision.pictures.images import write_image
+from tests.suites.ocr.test_datasets import icdar
+
+WORDS = ("10", "21", "02", "12")
+
+
+def lines(root, words=WORDS):
+    """A list of pictures of these words, drawn."""
+    rows = []
+    for k, word in enumerate(words):
+        image = np.full((32, 64, 3), 255, np.uint8)
+        cv2.putText(image, word, (8, 24), cv2.FONT_HERSHEY_SIMPLEX, 0.9, (0, 0, 0), 2)
+        write_image(root / f"{k}.png", image)
+        rows.append(f"{k}.png\t{word}\n")
+    (root / "list.txt").write_text("".join(rows), encoding="utf-8")
+    return str(root)
+
+
+def line_task(root, model):
+    data = LineList(lines(root), "list.txt")
+    train, held = TrainData(dataset=data, batch_size=4), EvalData(dataset=data, batch_size=4)
+    return OcrTask(model, train, held, reading=Reading(line_width=64))
+
+
+def test_a_recogniser_learns_lines_by_heart(tmp_path):
+    task = line_task(tmp_path, Crnn("digits", channels=(8, 8, 16, 16, 32, 32, 32), hidden=32))
+    (batch,) = task.train_loader(seed=0, workers=0)
+    optimizer = optim.Adam(task.model.named_parameters(), lr=5e-3)
+
+    @program
+    def step(inputs):
+        loss = task.train_step(inputs)["ctc"].mean
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    task.model.train()
+    losses = [float(step({name: batch[name] for name in task.train_inputs})) for _ in range(200)]
+    assert losses[-1] < 0.2 < 2.0 < losses[0]
+    metric = task.metric()
+    task.model.train()  # four lines are all that its batch norms have seen
+    with no_grad():
+        outputs = task.eval_step({"lines": from_numpy(batch["lines"])})
+    metric.update({name: array.numpy() for name, array in outputs.items()}, batch)
+    assert metric.result()["accuracy"] == 1.0
+
+
+def test_columns_are_one_a_character_and_a_blank_between_equal_ones():
+    assert columns_needed(np.array([1, 2, 3])) == 3 and columns_needed(np.array([1, 1, 2, 2])) == 6
+    assert columns_needed(np.zeros(0, np.int64)) == 0
+
+
+def test_a_batch_is_wide_enough_for_its_longest_text():
+    image = np.zeros((48, 48, 3), np.uint8)
+    samples = [LineSample(image=image, text="1" * 30), LineSample(image=image, text="12")]
+    batch = collate_lines(samples, alphabet=Alphabet("12"), height=48, step=8, lost=0, least=16)
+    columns = batch["columns"][1]
+    assert batch["lines"].shape == (2, 48, 8 * columns, 3) and columns >= 59
+    assert batch["label_offsets"].tolist() == [0, 30, 32] and len(batch["labels"]) == 32
+
+
+def test_a_line_of_two_thousand_characters_is_read_and_one_beyond_the_bound_refused():
+    assert lines_batch([np.zeros((20, 20_000, 3), np.uint8)], 48, 320).shape == (1, 48, 48_000, 3)
+    with pytest.raises(DataError, match="line: is 2000 times as wide as high; up to 1365 are read"):
+        lines_batch([np.zeros((1, 2000, 3), np.uint8)], 48, 320)
+
+
+def test_characters_that_the_alphabet_lacks_are_counted_and_named(tmp_path, caplog):
+    task = line_task(tmp_path, SvtrLcnet("=01"))
+    with caplog.at_level(logging.WARNING):
+        batch = next(iter(task.eval_loader(workers=0)))
+    assert "evaluation set: 3 of 4 lines have characters that the alphabet lacks" in caplog.text
+    assert "'2' in 3" in caplog.text and len(batch["labels"]) == 5
+
+
+def test_figures_of_lines_merge():
+    one, other, whole = (ReadLines(Alphabet("abc")) for _ in range(3))
+    outputs = {"characters": np.array([[1, 0, 2]]), "scores": np.ones((1, 3), np.float32)}
+    for metric, text in ((one, "ab"), (other, "abc"), (whole, "ab"), (whole, "abc")):
+        metric.update(outputs, {"numbers": [0], "texts": [text]})
+    one.merge(other.state())
+    assert one.result() == whole.result() == {"accuracy": 0.5, "1-NED": pytest.approx(1 - 1 / 6)}
+    assert [case.why for case in one.worst(5)["Worst lines"]] == ["'abc' read as 'ab'"]
+    assert ReadLines(Alphabet("a")).result() == {"accuracy": 0.0, "1-NED": 0.0}
+
+
+def page_data(root):
+    return IcdarText(str(icdar(root, "10,10,50,10,50,20,10,20,word")))
+
+
+def test_a_detector_takes_pages_and_gives_a_gradient_to_every_weight(tmp_path):
+    data = page_data(tmp_path)
+    train = TrainData(dataset=data, batch_size=1, transforms=[RandomTextCrop(64, scale=(1.0, 1.0))])
+    task = OcrTask(DBNet(), train, EvalData(dataset=data))
+    batch = next(iter(task.train_loader(seed=0, workers=0)))
+    task.model.train()
+    terms = task.train_step({name: from_numpy(batch[name]) for name in task.train_inputs})
+    assert sorted(terms) == ["binary", "text", "threshold"]
+    (terms["binary"].mean + terms["text"].mean + terms["threshold"].mean).backward()
+    assert all(parameter.grad is not None for _, parameter in task.model.named_parameters())
+    (held,) = task.eval_loader(workers=0)
+    (part,) = task.parts(held)
+    assert part["images"].shape[3] == 3 and part["sample"].texts == ("word",)
+
+
+def test_data_of_another_kind_and_parts_alone_are_refused(tmp_path):
+    wrong = EvalData(dataset=page_data(tmp_path))
+    with pytest.raises(ConfigError, match="Crnn: takes a LineList, and IcdarText is another kind of data set"):
+        OcrTask(Crnn("digits"), eval=wrong).eval_loader(workers=0)
+    with pytest.raises(ConfigError, match="LineDirection: is a part of a TextReader and no task by itself"):
+        OcrTask(LineDirection())
+    reader = OcrTask(
+        TextReader(DBNet(thresholds=False), SvtrLcnet("digits")), TrainData(dataset=wrong.dataset, batch_size=1)
+    )
+    with pytest.raises(NotSupportedError, match="put together from trained networks"):
+        reader.train_loader(seed=0, workers=0)
+    with pytest.raises(ConfigError, match="TextReader: Crnn is no TextDetector"):
+        TextReader(Crnn("digits"), SvtrLcnet("digits"))
