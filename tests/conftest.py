@@ -6,11 +6,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import framework
+import suites.ctr.cluster.run
+import suites.engine.reporting.hook
 
 # A busy machine makes no test fail.
 settings.register_profile("paddock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -22,6 +25,30 @@ pytest_plugins = ["tests.skips", "pytester"]
 def pytest_configure():
     """Tests of Ctrl-C work in a job started in the background too, whose shell had it ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Pages:
+    drawn = False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the fixtures, of which some train a run for a whole module."""
+    _Pages.drawn = item.get_closest_marker("pages") is not None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _pages_are_drawn_where_they_are_looked_at() -> Iterator[None]:
+    """A run's page takes more time than the training of most tests: only tests marked `pages` have one."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (suites.engine.reporting.hook, suites.ctr.cluster.run):
+
+            def keep(*arguments: Any, draw: Callable[..., None] = module.keep_page) -> None:
+                if _Pages.drawn:
+                    draw(*arguments)
+
+            patch.setattr(module, "keep_page", keep)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -27,8 +27,6 @@ def run(name):
 def test_a_config_trains_is_evaluated_and_exported(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PADDOCK_DATA", raising=False)
-    # Plots would take most of the time.
-    monkeypatch.setattr("suites.engine.reporting.hook.keep_page", lambda *arguments: None)
     folder = run(name)
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert rows and max(row["step"] for row in rows) == 2

@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 from suites.engine.cli import report
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.classification.test_task import config_file as wedges  # noqa: F401  (fixtures)
@@ -12,6 +14,8 @@ from tests.suites.detection.test_task import config_file as digits  # noqa: F401
 from tests.suites.nlp.test_task import BAGS, REST, bert_file, config_file
 from tests.suites.nlp.test_task import folder as texts  # noqa: F401
 from tests.suites.video.test_task import config_file as clips  # noqa: F401
+
+pytestmark = pytest.mark.pages
 
 
 def page_of(path, *settings, runs):

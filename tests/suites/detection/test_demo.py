@@ -14,11 +14,6 @@ CONFIG = Path(__file__).resolve().parents[3] / "configs" / "detection" / "yolov3
 
 
 @pytest.fixture(autouse=True)
-def _without_plots(monkeypatch):
-    monkeypatch.setattr("suites.engine.reporting.hook.keep_page", lambda *arguments: None)
-
-
-@pytest.fixture(autouse=True)
 def restore_threads():
     before = framework.num_threads()
     yield

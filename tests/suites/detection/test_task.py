@@ -16,6 +16,8 @@ from suites.engine.train.training import evaluate_weights, train
 from suites.vision.augmentation.transforms import Normalize, Resize
 from tests.suites.detection.datasets.helpers import write_voc
 
+pytestmark = pytest.mark.pages
+
 CONFIG = """
 suite: detection
 model:

@@ -24,6 +24,8 @@ from suites.engine.train.training import train_on_cluster
 from tests.suites.ctr.helpers import SCHEMA, columns, write_csv
 from tests.suites.engine.signals import handled
 
+pytestmark = pytest.mark.pages
+
 ROWS, BATCH, EPOCHS = 12000, 64, 2
 
 

@@ -26,6 +26,8 @@ from suites.engine.train.training import train
 from tests.framework.xla.test_hosts import free_port
 from tests.suites.engine import hosts_plugin
 
+pytestmark = pytest.mark.pages
+
 pytest.importorskip("jax", reason="the extra [xla] is not installed")
 
 ROOT = Path(__file__).parents[4]

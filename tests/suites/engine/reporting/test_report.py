@@ -24,6 +24,8 @@ from suites.engine.train.training import evaluate_weights, train
 from suites.vision.pictures.images import encode_image, read_image
 from tests.suites.segmentation.test_task import CONFIG, config_file, root  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.pages
+
 
 @pytest.fixture(scope="module")
 def trained(root, tmp_path_factory):  # noqa: F811

@@ -15,6 +15,8 @@ from suites.engine.run.log import RunLog
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.engine import toy  # noqa: F401  (registers the suite)
 
+pytestmark = pytest.mark.pages
+
 CONFIG = """
 suite: toy
 data: {samples: 20}

@@ -23,6 +23,8 @@ from suites.engine.train.train_step import TrainStep
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.engine import toy
 
+pytestmark = pytest.mark.pages
+
 ROOT = Path(__file__).parents[4]
 CONFIG = """
 suite: toy
