@@ -104,6 +104,7 @@ def coco(arguments: Arguments, classes: int) -> None:
     if arguments.get("first_id") == 0:  # COCO's ids begin with 1, so label 0 has no category
         classes -= 1
     part, images = Path(arguments["annotations"]).stem, []
+    count = arguments.get("points", 0)
     for number in range(COUNT):
         images.append({"id": number, "file_name": f"{part}{number}.png", "height": HEIGHT, "width": WIDTH})
         picture(Path(arguments["images"]) / f"{part}{number}.png")
@@ -114,8 +115,11 @@ def coco(arguments: Arguments, classes: int) -> None:
             outline = [x1, y1, x2, y1, x2, y2, x1, y2]
             label = 1 + len(objects) % classes
             ids = {"id": len(objects), "image_id": number, "category_id": label}
-            objects.append({**box, **ids, "segmentation": [outline]})
-    categories = [{"id": 1 + label, "name": f"class{label}"} for label in range(classes)]
+            points = [value for i in range(count) for value in (x1 + i % (x2 - x1), (y1 + y2) // 2, 2)]
+            objects.append({**box, **ids, "segmentation": [outline], "keypoints": points})
+    names = arguments.get("classes") or [f"class{label}" for label in range(classes)]
+    spots = [f"point{i}" for i in range(count)]
+    categories = [{"id": 1 + label, "name": name, "keypoints": spots} for label, name in enumerate(names)]
     write(arguments["annotations"], json.dumps({"images": images, "annotations": objects, "categories": categories}))
 
 
@@ -394,6 +398,8 @@ def draw(name: str) -> list[str]:
         classes = changes["data.num_classes"] = CLASSES  # each class must have a sample
     for path, part in _parts(data):
         arguments = {"schema": data.get("schema"), **part["dataset"]}
+        if arguments.get("keypoints"):
+            arguments["points"] = len(config["model"]["keypoint_head"].get("pose", {}).get("names", range(17)))
         if arguments["schema"] in ("auto", "schema.yml"):
             write("schema.yml", yaml.safe_dump(OWN_SCHEMA))
             arguments["schema"] = OWN_SCHEMA
