@@ -166,14 +166,14 @@ def nothing(height: int) -> dict[str, np.ndarray]:
 
 
 def example(image: np.ndarray, height: int) -> dict[str, np.ndarray]:
-    """The inputs of the networks with a row each, to trace them with: of an image uint8 RGB [H, W, 3]."""
+    """The inputs of the networks with a row each, of an image uint8 RGB [H, W, 3]; no lines where `height` is 0."""
     size = [max(_MULTIPLE, side // _MULTIPLE * _MULTIPLE) for side in image.shape[1::-1]]
-    width = max(line_width(image, height), _MULTIPLE)
-    return {
-        "images": shown(cv2.resize(image, size))[None],
-        "lines": lines_shown([image], height, min(width, 10 * height)),
-        "turned": lines_shown([image], *_DIRECTION),
-    }
+    found = {**nothing(height), "images": shown(cv2.resize(image, size))[None]}
+    if height:
+        width = max(line_width(image, height), _MULTIPLE)
+        found["lines"] = lines_shown([image], height, min(width, 10 * height))
+        found["turned"] = lines_shown([image], *_DIRECTION)
+    return found
 
 
 def _bounded(image: np.ndarray, most: int) -> tuple[np.ndarray, tuple[float, float]]:

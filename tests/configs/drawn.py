@@ -155,6 +155,21 @@ def wider(arguments: Arguments, classes: int) -> None:
         lines(arguments["landmarks"], marked)
 
 
+def icdar_text(arguments: Arguments, classes: int) -> None:
+    root, split = Path(arguments["root"]), part_of(arguments)
+    for name in names_of(arguments):
+        picture(root / f"{split}_images" / f"{name}.png")
+        lines(root / f"{split}_gts" / f"gt_{name}.txt", ["4,4,40,4,40,16,4,16,word", "8,24,20,24,20,30,8,30,###"])
+
+
+def line_list(arguments: Arguments, classes: int) -> None:
+    root, listed = Path(arguments["root"]), arguments["annotations"]
+    names = [f"{listed}{number}.png" for number in range(COUNT)]
+    for name in names:
+        picture(root / name, (16, 48))
+    lines(root / listed, [f"{name}\tA{number}" for number, name in enumerate(names)])
+
+
 def label_map(path: Path, ids: list[int]) -> None:
     """Blocks of these class ids."""
     blocks = rng_of(path.name, "labels").choice(ids, (HEIGHT // 8, WIDTH // 8)).astype(np.uint8)
@@ -365,9 +380,11 @@ WRITERS: dict[str, Callable[[Arguments, int], None]] = {
     "DigitScenes": lambda arguments, classes: None,
     "Documents": documents,
     "FrameFolders": frame_folders,
+    "IcdarText": icdar_text,
     "ImageFolder": image_folder,
     "ImageLabelPairs": pairs,
     "JsonLines": json_lines,
+    "LineList": line_list,
     "MovieLens100K": movielens,
     "PhotoFolder": image_folder,
     "SegmentationFolder": segmentation_folder,
@@ -394,7 +411,7 @@ def draw(name: str) -> list[str]:
         **_drawn_words(data.get("tokenizer", {})),
     }
     classes = data.get("num_classes", CLASSES)
-    if data["train"]["dataset"]["type"] in ("ImageFolder", "VideoFiles") and classes > 100:
+    if data.get("train") and data["train"]["dataset"]["type"] in ("ImageFolder", "VideoFiles") and classes > 100:
         classes = changes["data.num_classes"] = CLASSES  # each class must have a sample
     for path, part in _parts(data):
         arguments = {"schema": data.get("schema"), **part["dataset"]}
@@ -421,7 +438,8 @@ OWN_SCHEMA = {
 
 def _parts(data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name in ("train", "eval"):
-        yield f"data.{name}", data[name]
+        if data.get(name):
+            yield f"data.{name}", data[name]
     for name, part in data.get("more_eval", {}).items():
         yield f"data.more_eval.{name}", part
 
