@@ -50,7 +50,8 @@ class DarknetCfg(Backbone):
     section's number, without [net].
 
     Args:
-        cfg: the file, or the name of one of ours: yolo_fastest_coco, yolo_fastest_body, yolov4_coco.
+        cfg: the file, or the name of one of ours: yolo_fastest_coco, yolo_fastest_body, yolov3_spp_coco,
+            yolov4_coco.
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         pretrained: name or file of published weights; see docs/howto/pretrained.md.

@@ -12,8 +12,10 @@ from framework.errors import ConfigError
 from suites.engine import cli
 from suites.engine.config.building import build_task, read_config
 from suites.engine.weights import load_pretrained
+from suites.engine.weights.formats.darknet_cfg import numbers_of, read_cfg
 from suites.vision.backbones.darknet_cfg import DarknetCfg, find_cfg, output_strides
 
+LARGE = {"yolov4_coco": 257717640, "yolov3_spp_coco": 252209544}  # bytes of the published files
 NET = """
 [net]
 channels=3
@@ -188,13 +190,18 @@ def test_yolo_fastests_own_files_give_what_an_independent_reading_gives(name, fi
         expect_the_same(model_of(f"yolo_fastest_{name}", ours), Path(cfg).read_text(), path, images)
 
 
+@pytest.mark.parametrize(("name", "size"), LARGE.items())
+def test_a_cfg_has_as_many_weights_as_the_published_file(name, size):
+    assert 4 * numbers_of(read_cfg(find_cfg(name))) + 20 == size
+
+
 @pytest.mark.peers
-def test_yolov4_gives_what_an_independent_reading_of_its_cfg_gives(tmp_path):
-    text = find_cfg("yolov4_coco").read_text()
-    path = drawn_file(tmp_path / "yolov4.weights", text, 1.0)
-    assert path.stat().st_size == 257717640  # of the published file
+@pytest.mark.parametrize("name", LARGE)
+def test_a_cfg_of_ours_gives_what_an_independent_reading_of_it_gives(name, tmp_path):
+    text = find_cfg(name).read_text()
+    path = drawn_file(tmp_path / "drawn.weights", text, 1.0)
     images = np.random.default_rng(1).random((1, 64, 96, 3), np.float32)
-    expect_the_same(model_of("yolov4_coco", "yolov4_coco"), text, path, images)
+    expect_the_same(model_of(name, name), text, path, images)
 
 
 @pytest.mark.peers
