@@ -87,7 +87,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         if a.output is not None:
             said = f"{len(report.pictures)} pictures and " if report.pictures else ""
             print(f"{a.output}: {said}predictions.json; {len(report.skipped)} inputs skipped")
-        return 0 if report.pictures or report.lines else 2
+        elif report.answered and not report.lines:
+            print("nothing was found", file=sys.stderr)
+        return 0 if report.pictures or report.lines or report.answered else 2
 
     return run(start, a.imports)
 

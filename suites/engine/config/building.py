@@ -24,6 +24,7 @@ from suites.engine.data.sources import find_data
 from suites.engine.registry import REGISTRY, load_suites
 from suites.engine.weights.lora.layers import add_lora
 from suites.engine.weights.published import holds_published, overrides_of
+from suites.engine.weights.records import record_names, zoo_folder
 
 if TYPE_CHECKING:
     from suites.engine.contract.task import Task
@@ -50,7 +51,7 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
         overrides = list(overrides)
         _refuse_lost(source / "config.yml", overrides)
         config = load_config(source / "config.yml", overrides, trusted=False)
-        if places := _places(config):
+        if (places := _places(config)) and not _is_of_a_record(source):
             _show_places(source, ", ".join(places))
         return config
     overrides = list(overrides)
@@ -103,6 +104,13 @@ def _declared(config: Config) -> Any:
     said = "\n  ".join([*lines[:_SHOWN_LINES], *more])
     _log.info("data.schema: guessed from %s; a run keeps it in its config.yml:\n  %s", file, said)
     return yaml.safe_load(text)
+
+
+def _is_of_a_record(run: Path) -> bool:
+    """Whether a run folder was made of a record of ours, by one of our configs."""
+    folder = run.absolute().parent
+    is_named = run.name.startswith("run_") and folder.name in record_names()
+    return is_named and folder.parent == zoo_folder().absolute()
 
 
 @cache  # a command may read a run's config several times

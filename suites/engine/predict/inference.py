@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,11 +109,19 @@ class ExportReport:
 
 @dataclass(frozen=True)
 class InferenceReport:
-    """Pictures written, lines to show where predictions are told in text, and why inputs were skipped."""
+    """What became of inputs.
+
+    Attributes:
+        pictures: that were written.
+        lines: to show where predictions are told in text; those of several inputs stand below their names.
+        skipped: why inputs were left out.
+        answered: inputs that were predicted on.
+    """
 
     pictures: list[Path]
     lines: list[str]
     skipped: list[str]
+    answered: int = 0
 
 
 def open_model(
@@ -322,13 +330,14 @@ def infer_files(
     predict = model.predict if profile is None else profile.around(model.predict)
     report = InferenceReport([], [], [])
     results: dict[str, Any] = {}
+    told: list[tuple[str, list[str]]] = []
     size = batch_size or model.processor.batch_size
     for chunk in _chunks(_read_inputs(words, model.processor, report.skipped), size):
         found = predict_items(model.processor, model.inputs, predict, [item for _, item in chunk])
         for (name, item), result in zip(chunk, found, strict=True):
             results[_new_name(name, results)] = model.processor.summary(result)
             if output is None and isinstance(model.processor, TellsLines):
-                report.lines.extend(model.processor.lines(result))
+                told.append((name, model.processor.lines(result)))
                 continue
             drawing = model.processor.draw(item, result)
             if isinstance(drawing, str):
@@ -337,11 +346,13 @@ def infer_files(
                 raise ConfigError("infer: pictures are drawn, so it needs --output, the folder to write them to")
             else:
                 write_drawing(model.processor, output / Path(name).stem, drawing, result, report.pictures)
+    for name, lines in told:
+        report.lines.extend([f"{name}:", *(f"  {line}" for line in lines)] if len(told) > 1 else lines)
     if output is not None:
         write_results(output / "predictions.json", results)
     if profile is not None:
         profile.report()
-    return report
+    return replace(report, answered=len(results))
 
 
 def _read_inputs(words: Iterable[str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:

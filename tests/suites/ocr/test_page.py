@@ -5,10 +5,12 @@ import pytest
 
 from framework.errors import AttributeValueError, CheckpointError
 from suites.engine.contract.processor import with_min_score
+from suites.engine.predict.inference import Model, infer_files
 from suites.engine.predict.items import predict_items
 from suites.ocr.finding import Finding
 from suites.ocr.page import INPUTS, Lines, Reading
 from suites.ocr.processor import OcrProcessor, PageProcessor
+from suites.vision.pictures.images import write_image
 from tests.suites.ocr.helpers import LETTERS, page, played
 
 
@@ -41,6 +43,17 @@ def test_a_page_without_text_is_read_as_nothing():
     assert texts == [] and len(seen) == 1
     shown = processor()
     assert shown.summary([]) == [] and shown.lines([]) == [] and shown.draw(page(), []).shape[2] == 3
+
+
+def test_lines_of_several_pictures_stand_below_their_names(tmp_path):
+    for name, image in (("a.png", page((100, 100, 300, 140))), ("b.png", page())):
+        write_image(tmp_path / name, image)
+    model = Model(processor(), INPUTS, played, lambda: played)
+    both = infer_files(model, [tmp_path / "a.png", tmp_path / "b.png"], None)
+    assert both.lines == [f"{tmp_path / 'a.png'}:", "  word", f"{tmp_path / 'b.png'}:"]
+    assert infer_files(model, [tmp_path / "a.png"], None).lines == ["word"]
+    blank = infer_files(model, [tmp_path / "b.png"], None)
+    assert (blank.lines, blank.answered, blank.skipped) == ([], 1, [])
 
 
 def test_text_upside_down_is_turned_and_said_so():

@@ -9,6 +9,7 @@ import pytest
 from framework.errors import CheckpointError
 from suites.engine.cli import main
 from suites.engine.config import Config
+from suites.engine.config.building import read_config
 from suites.engine.reporting.cases import draw_cases
 from suites.engine.run.folder import RunFolder, resume_command
 from suites.engine.run.log import RunLog
@@ -139,3 +140,20 @@ def test_a_run_says_the_places_that_its_config_names_before_it_reads_them(made, 
     with caplog.at_level("INFO", "suites"):
         evaluate_weights(run, ["runtime.weights=/srv/private/weights.safetensors"])
     assert "names these places outside of it: runtime.weights: /srv/private/weights.safetensors" in caplog.text
+
+
+def test_a_run_that_was_made_of_a_record_of_ours_says_no_places(made, tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path))
+    said = []
+    for folder in ("yolov3_tiny_coco", "somebody"):
+        run = tmp_path / folder / "run_0123abcd"
+        shutil.copytree(made, run)
+        config = run / "config.yml"
+        config.write_text(
+            config.read_text().replace("runtime:", "runtime:\n  weights: /srv/private/weights.safetensors", 1)
+        )
+        caplog.clear()
+        with caplog.at_level("INFO", "suites"):
+            read_config(run)
+        said.append("names these places outside of it" in caplog.text)
+    assert said == [False, True]
