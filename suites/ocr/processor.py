@@ -103,10 +103,13 @@ class PageProcessor(OcrProcessor):
         """The texts of each item, in reading order."""
         pages: dict[int, Page] = {}
         for outputs, batch in found:
-            page = batch["page"]
-            page.take(outputs, batch)
-            pages[id(page)] = page
+            self.follow(outputs, batch)
+            pages[id(batch["page"])] = batch["page"]
         return [page.texts() for page in pages.values()]
+
+    def follow(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Takes in what the networks gave for a picture's last batch, which decides the next."""
+        batch["page"].take(outputs, batch)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[Text]]:
         """The texts of a picture whose last batch this is."""

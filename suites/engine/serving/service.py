@@ -20,6 +20,7 @@ import numpy as np
 from framework.data.exchange import Parcel
 from framework.errors import AttributeValueError, CheckpointError, PaddockError
 from suites.engine.contract.batch import Batch, Found
+from suites.engine.contract.capabilities import FollowsOutputs
 from suites.engine.contract.feeding import Outputs
 from suites.engine.contract.processor import served
 from suites.engine.predict.inference import Model
@@ -370,9 +371,9 @@ class Service:
                 self.metrics.queue_seconds.observe(ticket.started - ticket.arrived)
 
     def _reads(self, bounds: Bounds) -> Reads:
-        """What reads items: processes, where the processor can travel to them."""
+        """What reads items: processes, where the processor can travel to them and its batches come without outputs."""
         s = self.settings
-        if s.readers:
+        if s.readers and not isinstance(self.processor, FollowsOutputs):
             try:
                 return Readers(self.processor, s.readers, bounds, self._reader_ended)
             except AttributeValueError as error:

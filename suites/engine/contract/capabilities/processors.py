@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -44,6 +44,17 @@ class ManyBatches(Protocol):
 
         Outputs may be overwritten when the next batch is asked for.
         """
+
+
+@runtime_checkable
+class FollowsOutputs(Protocol):
+    """`ManyBatches` whose next batch depends on what the network gave for the last one.
+
+    Its batches are made where the outputs are: never in another process, and never before they are wanted.
+    """
+
+    def follow(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Take in what the network gave for the last batch; `joined` does so."""
 
 
 @runtime_checkable
