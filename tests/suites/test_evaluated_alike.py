@@ -81,7 +81,9 @@ class Shades(SegmentationDataset):
 
 
 def detection(views):
-    model = SimpleNamespace(needs_masks=False, landmarks=0, takes_padding=True, size_multiple=32, num_classes=1)
+    model = SimpleNamespace(
+        needs_masks=False, landmarks=0, pose=None, takes_padding=True, size_multiple=32, num_classes=1
+    )
     data = EvalData(dataset=Factory.of(Spots), transforms=[ResizeKeepRatio(160, 400), Normalize()], batch_size=2)
     return DetectionTask(model, eval=data, views=views)
 

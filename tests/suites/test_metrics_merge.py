@@ -11,6 +11,9 @@ from suites.detection.task import BoxMetric
 from suites.engine.contract.metric import Metric
 from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
 from suites.nlp.metrics.reading import Found
+from suites.ocr.alphabet import Alphabet
+from suites.ocr.metrics import FoundTexts, ReadLines
+from suites.ocr.sample import PageSample
 from suites.segmentation.task import Figures, SegmentationMetric
 from suites.video.metrics import TaggedVideos
 from suites.vision.recognition.metrics import Accuracy, MultiLabel
@@ -133,6 +136,30 @@ def next_items():
     return lambda: RetrievalScores(np.arange(10), vectors, item=0, k=3), feed
 
 
+def found_texts():
+    def square(x):
+        return np.array([[x, 0], [x + 20, 0], [x + 20, 10], [x, 10]], np.float32)
+
+    def feed(metric, rows):
+        for number in range(SIZE)[rows]:
+            ignored = np.array([False, number % 3 == 0])
+            sample = PageSample(np.zeros((4, 4, 3), np.uint8), (square(0), square(40)), ("ab", "c"), ignored, number)
+            metric.add(sample, [square(number % 13), square(40)], ["ab" if number % 2 else "b", "c"])
+
+    return lambda: FoundTexts(reads=True), feed
+
+
+def read_lines():
+    rng = np.random.default_rng(5)
+    read, texts = rng.integers(0, 4, (SIZE, 6)), ["".join(rng.choice(list("abc"), 3)) for _ in range(SIZE)]
+
+    def feed(metric, rows):
+        outputs = {"characters": read[rows], "scores": np.ones(read[rows].shape, np.float32)}
+        metric.update(outputs, {"numbers": np.arange(SIZE)[rows], "texts": texts[rows]})
+
+    return lambda: ReadLines(Alphabet("abc")), feed
+
+
 CASES = {
     "Accuracy": (lambda: Accuracy([str(k) for k in range(7)]), classes_of(7, "labels")),
     "MultiLabel": several(),
@@ -147,6 +174,8 @@ CASES = {
     "CocoEvaluator": boxes(CocoEvaluator),
     "VocEvaluator": boxes(VocEvaluator),
     "SegmentationMetric": label_maps(),
+    "FoundTexts": found_texts(),
+    "ReadLines": read_lines(),
 }
 
 

@@ -123,7 +123,7 @@ def test_with_the_variable_shipped_configs_find_their_sets(shared_data, monkeypa
 
 def test_the_page_on_data_sets_has_every_root_of_a_shipped_config():
     page = (Path(__file__).resolve().parents[4] / "docs" / "howto" / "data.md").read_text()
-    own = {"own", "photos", "coco_style", "pedestrian", "vehicle"}  # the user's
+    own = {"own", "photos", "lines", "coco_style", "pedestrian", "vehicle"}  # the user's
     for path in configs_folder().rglob("*.yml"):
         data = (yaml.safe_load(path.read_text()) or {}).get("data") or {}
         root = str(data.get("root", "")) if isinstance(data, dict) else ""

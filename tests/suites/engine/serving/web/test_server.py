@@ -23,7 +23,7 @@ from tests.suites.engine.serving import toy
 
 def ask(server, path, body=None, method=None, headers=None):
     """Status, headers and body of one exchange."""
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
     if isinstance(body, (dict, list)):
         body = json.dumps(body).encode()
     connection.request(method or ("GET" if body is None else "POST"), path, body, headers or {})
