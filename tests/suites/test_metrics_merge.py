@@ -143,7 +143,8 @@ def found_texts():
     def feed(metric, rows):
         for number in range(SIZE)[rows]:
             ignored = np.array([False, number % 3 == 0])
-            sample = PageSample(np.zeros((4, 4, 3), np.uint8), (square(0), square(40)), ("ab", "c"), ignored, number)
+            image, polygons = np.zeros((4, 4, 3), np.uint8), (square(0), square(40))
+            sample = PageSample(image=image, polygons=polygons, texts=("ab", "c"), ignored=ignored, number=number)
             metric.add(sample, [square(number % 13), square(40)], ["ab" if number % 2 else "b", "c"])
 
     return lambda: FoundTexts(reads=True), feed
