@@ -24,14 +24,14 @@ class OcrConfig(RunConfig):
     Args:
         model: the network.
         data: what it is trained and evaluated on.
-        finding: how text is found in a detector's map.
+        finding: how text is found in a detector's map; null for the defaults. Not for a network that reads lines.
         reading: how pictures and lines are shown to the networks.
-        loss: what a detector minimises.
+        loss: what a detector minimises; null for the published weights of its terms. For a detector alone.
     """
 
     model: Annotated[TextModel, OfRole("text_model")]
     data: Data
-    finding: Finding = field(default_factory=Finding)
+    finding: Finding | None = None
     reading: Reading = field(default_factory=Reading)
     loss: MapLoss | None = None
 

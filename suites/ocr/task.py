@@ -62,7 +62,7 @@ class OcrTask(DataTask[TrainData, EvalData]):
     ) -> None:
         super().__init__(train, eval, more_eval)
         self.model = model
-        self._problem = _problem_of(model, How(finding or Finding(), reading or Reading(), loss))
+        self._problem = _problem_of(model, How(finding, reading or Reading(), loss))
         self.train_inputs, self.eval_inputs = self._problem.train_inputs, self._problem.eval_inputs
         self.main_metric = self._problem.main_metric
 

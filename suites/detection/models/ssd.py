@@ -20,6 +20,7 @@ from suites.detection.models import paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.torchvision_names import convs, known, ssdlite
+from suites.detection.pose import Pose
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
@@ -191,6 +192,8 @@ class SSD(OneStageDetector):
     """
 
     class_tensors: ClassVar[tuple[str, ...]] = (r"^head\.cls_outs\.",)
+    default_neck: ClassVar[type[Neck]] = SSDNeck
+    points: ClassVar[Pose | None] = None  # what landmarks are, of a head that finds as many
 
     def __init__(
         self,
@@ -199,9 +202,11 @@ class SSD(OneStageDetector):
         neck: Factory[Neck] | None = None,
         pretrained: str | None = None,
     ) -> None:
-        super().__init__(backbone, head, neck or Factory.of(SSDNeck), pretrained)
+        super().__init__(backbone, head, neck or Factory.of(self.default_neck), pretrained)
         self.size_multiple = 1
         self.landmarks = getattr(self.head, "landmarks", 0)
+        if self.points is not None and self.landmarks == len(self.points.names):
+            self.pose = self.points
 
     @property
     def schemes(self) -> tuple[str, ...]:

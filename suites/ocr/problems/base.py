@@ -25,14 +25,20 @@ class How:
     """How texts are found and read.
 
     Attributes:
-        finding: text in a map.
+        finding: text in a map; None for the defaults.
         reading: how pictures and lines are shown.
         loss: what a detector minimises; None for the published weights of its terms.
     """
 
-    finding: Finding = field(default_factory=Finding)
+    finding: Finding | None = None
     reading: Reading = field(default_factory=Reading)
     loss: MapLoss | None = None
+
+    def expect_unset(self, who: str, *names: str) -> None:
+        """Raise ConfigError for a section that a network has no use for."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ConfigError(f"{name}: {who} has no use for it; leave it out")
 
 
 class Problem(ABC):

@@ -14,6 +14,7 @@ from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.ocr.datasets.pages import PageDataset
+from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
 from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.dbnet import DBNet
@@ -81,7 +82,7 @@ class FindingProblem(Problem):
 
     def processor(self) -> PageProcessor:
         """Pictures to outlines."""
-        return PageProcessor(self._how.finding, self._how.reading, None)
+        return PageProcessor(self._how.finding or Finding(), self._how.reading, None)
 
 
 def collate_pages(samples: Sequence[PageSample]) -> Batch:

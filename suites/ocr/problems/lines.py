@@ -40,6 +40,7 @@ class LineProblem(Problem):
     main_metric: ClassVar[str] = "accuracy"
 
     def __init__(self, model: TextRecogniser, how: How) -> None:
+        how.expect_unset(type(model).__name__, "finding", "loss")
         self._model, self._how = model, how
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:

@@ -13,6 +13,7 @@ from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.ocr.datasets.pages import PageDataset
+from suites.ocr.finding import Finding
 from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.reader import TextReader
 from suites.ocr.page import INPUTS, Lines
@@ -42,6 +43,7 @@ class PageProblem(Problem):
     main_metric: ClassVar[str] = "hmean"
 
     def __init__(self, model: TextReader, how: How) -> None:
+        how.expect_unset(type(model).__name__, "loss")
         self._model, self._how = model, how
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
@@ -85,4 +87,4 @@ class PageProblem(Problem):
         """Pictures to texts."""
         recogniser = self._model.recogniser
         lines = Lines(recogniser.alphabet, recogniser.height, self._model.direction is not None)
-        return PageProcessor(self._how.finding, self._how.reading, lines)
+        return PageProcessor(self._how.finding or Finding(), self._how.reading, lines)

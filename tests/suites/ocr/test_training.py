@@ -10,6 +10,8 @@ from framework import from_numpy, no_grad, optim, program
 from framework.errors import ConfigError, DataError, NotSupportedError
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.datasets import IcdarText, LineList
+from suites.ocr.finding import Finding
+from suites.ocr.losses import MapLoss
 from suites.ocr.metrics import ReadLines
 from suites.ocr.models.crnn import Crnn
 from suites.ocr.models.dbnet import DBNet
@@ -127,6 +129,15 @@ def test_a_detector_takes_pages_and_gives_a_gradient_to_every_weight(tmp_path):
     (held,) = task.eval_loader(workers=0)
     (part,) = task.parts(held)
     assert part["images"].shape[3] == 3 and part["sample"].texts == ("word",)
+
+
+def test_sections_that_a_network_has_no_use_for_are_refused():
+    with pytest.raises(ConfigError, match="finding: Crnn has no use for it; leave it out"):
+        OcrTask(Crnn("digits"), finding=Finding())
+    with pytest.raises(ConfigError, match="loss: Crnn has no use for it"):
+        OcrTask(Crnn("digits"), loss=MapLoss())
+    with pytest.raises(ConfigError, match="loss: TextReader has no use for it"):
+        OcrTask(TextReader(DBNet(thresholds=False), SvtrLcnet("digits")), loss=MapLoss())
 
 
 def test_data_of_another_kind_and_parts_alone_are_refused(tmp_path):

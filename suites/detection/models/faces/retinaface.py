@@ -11,14 +11,13 @@ from dataclasses import replace
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
-from suites.detection.models.base import Head, Neck
+from suites.detection.models.base import Neck
 from suites.detection.models.ssd import SSD, SSDHead
 from suites.detection.models.torchvision_names import convs
 from suites.detection.pose import Pose
-from suites.engine.config import Factory
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
-from suites.vision.backbones import Backbone, MobileNetV1
+from suites.vision.backbones import MobileNetV1
 from suites.vision.backbones.naming import conv_norm
 
 SCHEME = "retinaface"
@@ -95,16 +94,8 @@ class RetinaFace(SSD):
         pretrained: name or file of published weights of the whole detector; see docs/howto/pretrained.md.
     """
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        head: Factory[Head],
-        neck: Factory[Neck] | None = None,
-        pretrained: str | None = None,
-    ) -> None:
-        super().__init__(backbone, head, neck or Factory.of(ContextPyramid), pretrained)
-        if self.landmarks == len(POINTS.names):
-            self.pose = POINTS
+    default_neck = ContextPyramid
+    points = POINTS
 
     @property
     def schemes(self) -> tuple[str, ...]:
