@@ -40,6 +40,7 @@ class Source:
             has the frames before the channels, last.
         summed: so many neighbours in `names` are added up to one tensor: the two biases of PyTorch's recurrent layers.
         stacked: the tensors lie along a new first axis of ours, not one after the other: directions of such layers.
+        rolled: so many of our last axis's last channels come first in theirs: maps that they join in another order.
     """
 
     names: tuple[str, ...]
@@ -53,6 +54,7 @@ class Source:
     frames: int = 0
     summed: int = 1
     stacked: bool = False
+    rolled: int = 0
 
     def joined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Tensors as `ours` gives them, one for each of `names`, as one; the first where they do not fit together."""
@@ -85,6 +87,8 @@ class Source:
         if self.axes is None or theirs.ndim != len(self.axes):
             return theirs
         ours = np.flip(theirs.transpose(self.axes), self.flipped)
+        if self.rolled:
+            ours = np.roll(ours, -self.rolled, axis=-1)
         if self.frames:
             return ours.reshape(*ours.shape[:-2], -1)
         return np.concatenate([ours / self.repeated] * self.repeated, axis=-1) if self.repeated > 1 else ours
@@ -103,6 +107,8 @@ class Source:
         if self.skipped:
             rows = replace(self, skipped=0).theirs(ours)
             return np.concatenate([np.zeros((self.skipped, *rows.shape[1:]), rows.dtype), rows])
+        if self.rolled:
+            return replace(self, rolled=0).theirs(np.roll(ours, self.rolled, axis=-1))
         if self.view is not None and self.axes is not None:
             extents = [self.view[axis] for axis in self.axes]
             seen = ours.reshape(extents).transpose(np.argsort(self.axes))

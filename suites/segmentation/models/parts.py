@@ -137,8 +137,8 @@ def stage_ends(backbone: Backbone) -> list[Place]:
     ]
 
 
-def walk_with(backbone: Backbone, images: Tensor, at: Place) -> tuple[Tensor, Tensor]:
-    """The map behind the block at `at`, and the backbone's last map."""
+def walk_with(backbone: Backbone, images: Tensor, at: Place) -> tuple[Tensor, list[Tensor]]:
+    """The map behind the block at `at`, and the backbone's maps."""
     seen: list[Tensor] = []
 
     def visit(place: Place, block: Block, x: Tensor) -> Tensor:
@@ -147,5 +147,5 @@ def walk_with(backbone: Backbone, images: Tensor, at: Place) -> tuple[Tensor, Te
             seen.append(y)
         return y
 
-    last = walk(backbone, images, visit)[-1]
-    return seen[0], last
+    maps = walk(backbone, images, visit)
+    return seen[0], maps

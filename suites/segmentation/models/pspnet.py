@@ -13,6 +13,7 @@ from framework.tensor import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names
+from suites.segmentation.models import openmmlab_names
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import (
     Head,
@@ -25,7 +26,6 @@ from suites.segmentation.models.parts import (
     whole_image_rule,
 )
 from suites.vision.backbones import Backbone
-from suites.vision.backbones.naming import conv, conv_norm
 
 
 @register("segmenter")
@@ -78,21 +78,15 @@ class PSPNet(Segmenter):
     @property
     def schemes(self) -> tuple[str, ...]:
         """MMSegmentation's, where the backbone knows OpenMMLab's names."""
-        return ("openmmlab",) if "openmmlab" in self.backbone.schemes else ()
+        return openmmlab_names.schemes(self.backbone)
 
     def names_in(self, scheme: str) -> Names:
         """MMSegmentation's names: `decode_head.psp_modules.0.1.conv.weight`, `auxiliary_head.convs.0.bn.bias`."""
-        head = "decode_head"
-        own = conv("classifier", f"{head}.conv_seg", bias=True)
         modules = [(f"pyramid.branches.{i}", f"psp_modules.{i}.1") for i in range(len(self.pyramid.branches))]
+        own = {}
         for ours, theirs in [*modules, ("pyramid.merge", "bottleneck")]:
-            own |= conv_norm(ours, f"{head}.{theirs}.conv", f"{head}.{theirs}.bn")
-        if self.aux is not None:
-            own |= conv_norm("aux.0", "auxiliary_head.convs.0.conv", "auxiliary_head.convs.0.bn")
-            own |= conv("aux.2", "auxiliary_head.conv_seg", bias=True)
-        found = self.backbone.names_in(scheme).inside("backbone.").below("backbone.")
-        unused = (r"^data_preprocessor\.", *((r"^auxiliary_head\.",) if self.aux is None else ()))
-        return found | Names(own, unused)
+            own |= openmmlab_names.module(ours, f"{openmmlab_names.HEAD}.{theirs}")
+        return openmmlab_names.whole(self.backbone, own, "classifier", self.aux is not None)
 
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:
@@ -103,8 +97,8 @@ class PSPNet(Segmenter):
         """images: [N, H, W, 3]; logits [N, ceil(H/s), ceil(W/s), K], and those of the second head."""
         if self.aux is None:
             return [self._logits(self.backbone(images)[-1])]
-        inner, last = walk_with(self.backbone, images, self._aux_at)
-        return [self._logits(last), self.aux(inner)]
+        inner, maps = walk_with(self.backbone, images, self._aux_at)
+        return [self._logits(maps[-1]), self.aux(inner)]
 
     def _logits(self, x: Tensor) -> Tensor:
         return self.classifier(self.dropout(self.pyramid(x)))

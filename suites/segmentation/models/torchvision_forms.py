@@ -92,8 +92,8 @@ class _WithAux(_Published):
         """images: [N, H, W, 3]; logits [N, ceil(H/s), ceil(W/s), K], and those of the second head."""
         if self.aux is None:
             return [self._logits(self.backbone(images)[-1])]
-        before, last = walk_with(self.backbone, images, self._aux_at)
-        return [self._logits(last), self.aux(before)]
+        before, maps = walk_with(self.backbone, images, self._aux_at)
+        return [self._logits(maps[-1]), self.aux(before)]
 
     def names_in(self, scheme: str) -> Names:
         """Torchvision's names."""
