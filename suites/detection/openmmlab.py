@@ -7,17 +7,23 @@ from typing import Any
 from framework.errors import ConfigError
 from suites.engine.config.openmmlab import ROLE, Foreign
 from suites.engine.registry import register
+from suites.vision.openmmlab import (
+    BACKBONE,
+    STRIDES,
+    batch_of,
+    clipped,
+    dataset_at,
+    expect,
+    normalize,
+    optimizer,
+    preprocessed,
+    resnet,
+    steps_of,
+    strides_of,
+)
 
-_BACKBONE, _NECK, _RPN, _REGIONS = "model.backbone", "model.neck", "model.rpn_head", "model.roi_head"
+_NECK, _RPN, _REGIONS = "model.neck", "model.rpn_head", "model.roi_head"
 _BOXES, _MASKS = f"{_REGIONS}.bbox_head", f"{_REGIONS}.mask_head"
-_VARIANTS = {"ResNetV1c": "c", "ResNetV1d": "d"}
-_STRIDES = (4, 8, 16, 32)
-# Their files of backbones, by ours.
-_BACKBONES = {
-    "torchvision://resnet18": "resnet18_imagenet",
-    "torchvision://resnet50": "resnet50_imagenet",
-    "torchvision://resnet101": "resnet101_imagenet",
-}
 
 
 @register(ROLE, "FasterRCNN")
@@ -70,7 +76,7 @@ def cascade(theirs: Foreign) -> dict[str, Any]:
 def retinanet(theirs: Foreign) -> dict[str, Any]:
     """RetinaNet with its own head."""
     head = "model.bbox_head"
-    _expect(theirs, f"{head}.type", "RetinaHead")
+    expect(theirs, f"{head}.type", "RetinaHead")
     anchors = {
         "scale": theirs.number(f"{head}.anchor_generator.octave_base_scale", 4),
         "octaves": int(theirs.number(f"{head}.anchor_generator.scales_per_octave", 3)),
@@ -97,13 +103,13 @@ def retinanet(theirs: Foreign) -> dict[str, Any]:
 @register(ROLE, "YOLOV3")
 def yolov3(theirs: Foreign) -> dict[str, Any]:
     """YOLOv3 on DarkNet-53."""
-    _expect(theirs, f"{_BACKBONE}.type", "Darknet")
-    _expect(theirs, f"{_BACKBONE}.depth", 53)
-    _expect(theirs, "model.bbox_head.anchor_generator.type", "YOLOAnchorGenerator")
+    expect(theirs, f"{BACKBONE}.type", "Darknet")
+    expect(theirs, f"{BACKBONE}.depth", 53)
+    expect(theirs, "model.bbox_head.anchor_generator.type", "YOLOAnchorGenerator")
     by_level = theirs.get("model.bbox_head.anchor_generator.base_sizes", [])
     anchors = [list(pair) for level in reversed(by_level) for pair in level]
     width = theirs.get(f"{_NECK}.out_channels", [512, 256, 128])
-    for path in (f"{_BACKBONE}.out_indices", f"{_BACKBONE}.init_cfg", f"{_NECK}.type", f"{_NECK}.in_channels"):
+    for path in (f"{BACKBONE}.out_indices", f"{BACKBONE}.init_cfg", f"{_NECK}.type", f"{_NECK}.in_channels"):
         theirs.get(path)
     for name in ("type", "in_channels", "out_channels", "featmap_strides", "bbox_coder", "anchor_generator.strides"):
         theirs.get(f"model.bbox_head.{name}")
@@ -130,17 +136,11 @@ def yolov3(theirs: Foreign) -> dict[str, Any]:
     return _config(theirs, model, theirs.number("model.bbox_head.num_classes"))
 
 
-def _expect(theirs: Foreign, path: str, value: Any) -> None:
-    found = theirs.get(path)
-    if found != value:
-        raise ConfigError(f"{theirs.name}: {path} is {str(found)[:60]!r}; only {value!r} is translated")
-
-
 def _ground(theirs: Foreign) -> dict[str, Any]:
     """Backbone, pyramid and proposals of two-stage detectors."""
     neck = _neck(theirs)
     anchors = f"{_RPN}.anchor_generator"
-    _expect(theirs, f"{_RPN}.type", "RPNHead")
+    expect(theirs, f"{_RPN}.type", "RPNHead")
     scales, strides = theirs.get(f"{anchors}.scales", [8]), theirs.get(f"{anchors}.strides", [4, 8, 16, 32, 64])
     if len(scales) != 1:
         raise ConfigError(f"{theirs.name}: {anchors}.scales: several sizes a level are not translated")
@@ -178,7 +178,7 @@ def _ground(theirs: Foreign) -> dict[str, Any]:
 
 def _neck(theirs: Foreign) -> dict[str, Any]:
     """The pyramid, and under `first` the place of the backbone's finest map that it takes."""
-    _expect(theirs, f"{_NECK}.type", "FPN")
+    expect(theirs, f"{_NECK}.type", "FPN")
     theirs.get(f"{_NECK}.in_channels")
     theirs.get(f"{_NECK}.relu_before_extra_convs")
     extra = theirs.get(f"{_NECK}.add_extra_convs", False)
@@ -196,45 +196,19 @@ def _neck(theirs: Foreign) -> dict[str, Any]:
 
 
 def _backbone(theirs: Foreign, first: int) -> dict[str, Any]:
-    kind = theirs.get(f"{_BACKBONE}.type")
-    if kind not in ("ResNet", "ResNeXt", *_VARIANTS):
-        raise ConfigError(f"{theirs.name}: {_BACKBONE}.type is {str(kind)[:60]!r}; translated are ResNet and ResNeXt")
-    places = theirs.get(f"{_BACKBONE}.out_indices", [0, 1, 2, 3])
-    style = theirs.get(f"{_BACKBONE}.style", "pytorch")
-    found: dict[str, Any] = {
-        "type": "ResNeXt" if kind == "ResNeXt" else "ResNet",
-        "depth": int(theirs.number(f"{_BACKBONE}.depth", 50)),
-        "out_strides": [_STRIDES[i] for i in places][first:],
-        "freeze_at": int(theirs.number(f"{_BACKBONE}.frozen_stages", -1)) + 1,
-        "frozen_norm": bool(theirs.get(f"{_BACKBONE}.norm_eval", True)),
-    }
-    if kind == "ResNeXt":
-        found |= {
-            "groups": int(theirs.number(f"{_BACKBONE}.groups", 32)),
-            "group_width": int(theirs.number(f"{_BACKBONE}.base_width", 4)),
-        }
-    else:
-        found["variant"] = _VARIANTS.get(kind, "a" if style == "caffe" else "b")
-    if (dilated := theirs.get(f"{_BACKBONE}.stage_with_dcn")) and theirs.has(f"{_BACKBONE}.dcn"):
-        found["deformable"] = [_STRIDES[i] for i, on in enumerate(dilated) if on and i]
-        found["modulated"] = theirs.get(f"{_BACKBONE}.dcn.type", "DCN") == "DCNv2"
-        theirs.get(f"{_BACKBONE}.dcn")
-    if theirs.get(f"{_BACKBONE}.norm_cfg.type", "BN") not in ("BN", "SyncBN"):
-        raise ConfigError(f"{theirs.name}: {_BACKBONE}.norm_cfg: only batch norms are translated")
-    for name in ("num_stages", "norm_cfg", "with_cp"):
-        theirs.get(f"{_BACKBONE}.{name}")
-    weights = theirs.get(f"{_BACKBONE}.init_cfg.checkpoint", theirs.get("model.pretrained"))
-    theirs.get(f"{_BACKBONE}.init_cfg")
-    if weights in _BACKBONES:
-        found["pretrained"] = _BACKBONES[weights]
-    elif weights:
-        theirs.note(f"{_BACKBONE}.init_cfg: begins with {weights}; fetch that file and name it as `pretrained`")
+    """The backbone; `first` is the place of the finest of its maps that the pyramid takes."""
+    found = resnet(theirs)
+    found["out_strides"] = strides_of(theirs.get(f"{BACKBONE}.out_indices", [0, 1, 2, 3]))[first:]
+    if (dilated := theirs.get(f"{BACKBONE}.stage_with_dcn")) and theirs.has(f"{BACKBONE}.dcn"):
+        found["deformable"] = [STRIDES[i] for i, on in enumerate(dilated) if on and i]
+        found["modulated"] = theirs.get(f"{BACKBONE}.dcn.type", "DCN") == "DCNv2"
+        theirs.get(f"{BACKBONE}.dcn")
     return found
 
 
 def _box_head(theirs: Foreign, path: str) -> dict[str, Any]:
     if theirs.get(f"{path}.type", "Shared2FCBBoxHead") != "Shared2FCBBoxHead":
-        _expect(theirs, f"{path}.type", "Shared2FCBBoxHead")
+        expect(theirs, f"{path}.type", "Shared2FCBBoxHead")
     found = {
         "width": int(theirs.number(f"{path}.fc_out_channels", 1024)),
         "code": _code(theirs, path),
@@ -259,7 +233,7 @@ def _pool(theirs: Foreign, path: str) -> dict[str, Any]:
 
 
 def _mask_head(theirs: Foreign) -> dict[str, Any]:
-    _expect(theirs, f"{_MASKS}.type", "FCNMaskHead")
+    expect(theirs, f"{_MASKS}.type", "FCNMaskHead")
     found = {
         "type": "MaskHead",
         "width": int(theirs.number(f"{_MASKS}.conv_out_channels", 256)),
@@ -305,12 +279,9 @@ def _config(theirs: Foreign, model: dict[str, Any], classes: float, masks: bool 
     data: dict[str, Any] = {"root": "data/coco", "num_classes": int(classes)}
     transforms: list[dict[str, Any]] = []
     for ours, part in (("train", "train_dataloader"), ("eval", "val_dataloader")):
-        dataset = f"{part}.dataset" if theirs.has(part) else f"data.{'train' if ours == 'train' else 'val'}"
-        while theirs.has(f"{dataset}.dataset"):  # wrapped, such as repeated
-            theirs.note(f"{dataset}.type is {theirs.get(f'{dataset}.type')}; the data set inside is taken alone")
-            dataset = f"{dataset}.dataset"
+        dataset = dataset_at(theirs, ours == "train")
         if ours == "train":
-            transforms = _transforms(theirs, f"{dataset}.pipeline")
+            transforms = _transforms(theirs, dataset)
         root = str(theirs.get(f"{dataset}.data_root", "") or "")
         images = theirs.get(f"{dataset}.data_prefix.img", theirs.get(f"{dataset}.img_prefix", "")) or ""
         annotations = theirs.get(f"{dataset}.ann_file", "") or ""
@@ -326,7 +297,7 @@ def _config(theirs: Foreign, model: dict[str, Any], classes: float, masks: bool 
                 **({"skip_empty": True} if ours == "train" else {}),
             },
             "transforms": [each for each in transforms if ours == "train" or each["type"] != "RandomFlip"],
-            "batch_size": int(theirs.number(f"{part}.batch_size", theirs.number("data.samples_per_gpu", 2))),
+            "batch_size": batch_of(theirs, ours == "train", 2),
         }
         theirs.get(part)
         if theirs.get(f"{dataset}.type", "CocoDataset") != "CocoDataset":
@@ -342,12 +313,11 @@ def _config(theirs: Foreign, model: dict[str, Any], classes: float, masks: bool 
     }
 
 
-def _transforms(theirs: Foreign, path: str) -> list[dict[str, Any]]:
+def _transforms(theirs: Foreign, dataset: str) -> list[dict[str, Any]]:
     """Their usual pipeline: the longest sides, a mirror, means."""
-    steps = theirs.get(path, theirs.get("train_pipeline"))
     found: list[dict[str, Any]] = []
     known = ("LoadImageFromFile", "LoadAnnotations", "PackDetInputs", "DefaultFormatBundle", "Collect", "Pad")
-    for step in steps or []:
+    for step in steps_of(theirs, dataset):
         kind = step.get("type")
         scale = step.get("scale", step.get("img_scale"))
         sized = isinstance(scale, list) and len(scale) == 2 and all(isinstance(each, int) for each in scale)
@@ -356,40 +326,15 @@ def _transforms(theirs: Foreign, path: str) -> list[dict[str, Any]]:
         elif kind == "RandomFlip":
             found.append({"id": "flip", "type": "RandomFlip", "prob": step.get("prob", step.get("flip_ratio", 0.5))})
         elif kind == "Normalize":
-            found.append(_normalize(step.get("mean"), step.get("std"), step.get("to_rgb", True)))
+            found.append(normalize(step.get("mean"), step.get("std"), step.get("to_rgb", True)))
         elif kind not in known:
             theirs.note(f"train_pipeline: the step {kind} is not translated")
-    mean = theirs.get("model.data_preprocessor.mean")
-    if mean is not None:
-        rgb = theirs.get("model.data_preprocessor.bgr_to_rgb", False)
-        found.append(_normalize(mean, theirs.get("model.data_preprocessor.std"), rgb))
-    theirs.get("model.data_preprocessor")
-    return found
-
-
-def _normalize(mean: Any, std: Any, rgb: Any) -> dict[str, Any]:
-    """Means and deviations of 0 to 255 as ours of 0 to 1; theirs without `rgb` see blue first."""
-    flip = 1 if rgb else -1
-    found: dict[str, Any] = {"id": "normalize", "type": "Normalize"}
-    found |= {
-        "mean": [round(each / 255, 6) for each in mean][::flip],
-        "std": [round(each / 255, 6) for each in std][::flip],
-    }
-    return found if rgb else {**found, "bgr": True}
+    return found + preprocessed(theirs)
 
 
 def _schedule(theirs: Foreign, batch: int) -> dict[str, Any]:
     """Optimizer, rates and length. A rate is for `reference_batch` images, theirs for all cards together."""
-    optimizer = "optim_wrapper.optimizer" if theirs.has("optim_wrapper") else "optimizer"
-    kind = theirs.get(f"{optimizer}.type", "SGD")
-    decay = theirs.number(f"{optimizer}.weight_decay", 1e-4)
-    made: dict[str, Any] = {"type": "AdamW", "weight_decay": decay}
-    if kind == "SGD":
-        made = {"type": "Momentum", "momentum": theirs.number(f"{optimizer}.momentum", 0.9), "weight_decay": decay}
-    elif kind != "AdamW":
-        theirs.note(f"{optimizer}.type is {kind}; AdamW stands in its place")
-    rate = theirs.number(f"{optimizer}.lr", 0.02)
-    theirs.get(optimizer)
+    made, rate = optimizer(theirs)
     epochs = int(theirs.number("train_cfg.max_epochs", theirs.number("runner.max_epochs", 12)))
     schedule: dict[str, Any] = {"type": "MultiStep", "base_lr": rate, "gamma": 0.1}
     schedule["reference_batch"] = int(theirs.number("auto_scale_lr.base_batch_size", 16))
@@ -403,8 +348,7 @@ def _schedule(theirs: Foreign, batch: int) -> dict[str, Any]:
             theirs.note(f"param_scheduler.{i}: {step.get('type')} is not translated")
     theirs.get("lr_config")
     schedule |= {"milestones": [round(each / epochs, 4) for each in milestones], "warmup_steps": int(warm)}
-    clip = theirs.get("optim_wrapper.clip_grad.max_norm", theirs.get("optimizer_config.grad_clip.max_norm"))
-    for path in ("optim_wrapper", "optimizer_config", "train_cfg", "runner"):
+    for path in ("train_cfg", "runner"):
         theirs.get(path)
-    runtime: dict[str, Any] = {"epochs": epochs} | ({"clip_norm": clip} if clip else {})
+    runtime: dict[str, Any] = {"epochs": epochs} | clipped(theirs)
     return {"optimizer": made, "schedule": schedule, "runtime": runtime}

@@ -3,6 +3,7 @@
 import suites.segmentation.datasets
 import suites.segmentation.inspection
 import suites.segmentation.losses
+import suites.segmentation.openmmlab
 import suites.segmentation.settings
 import suites.segmentation.task
 import suites.segmentation.transforms  # noqa: F401

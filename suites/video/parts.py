@@ -4,6 +4,7 @@ import suites.video.crops
 import suites.video.datasets
 import suites.video.inspection
 import suites.video.losses
+import suites.video.openmmlab
 import suites.video.sequences
 import suites.video.settings
 import suites.video.task

@@ -36,7 +36,8 @@ default_scope default_hooks custom_hooks env_cfg vis_backends visualizer log_pro
 resume resume_from file_client_args backend_args launcher work_dir dist_params workflow checkpoint_config evaluation
 opencv_num_threads mp_start_method dataset_type data_root train_pipeline test_pipeline val_pipeline val_cfg test_cfg
 val_evaluator test_evaluator test_dataloader auto_scale_lr classes num_classes img_norm_cfg metainfo class_name
-custom_imports randomness find_unused_parameters
+custom_imports randomness find_unused_parameters norm_cfg conv_cfg act_cfg crop_size img_scale data_preprocessor
+preprocess_cfg data_root_val ann_file_train ann_file_val ann_file_test split
 """
 _IDLE = frozenset(_IDLE_NAMES.split())
 _NUMBERS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

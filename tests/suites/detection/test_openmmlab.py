@@ -195,7 +195,7 @@ def test_anchors_of_yolov3_go_from_small_to_large(tmp_path):
         ("_base_ = 'gone.py'\n", r"gone\.py: there is no such file, a base of .*leaf\.py"),
         ("_base_ = 'leaf.py'\n", "names itself among its bases"),
         ("model = dict(type='FasterRCN')\n", "did you mean 'FasterRCNN'"),
-        ("model = dict(type='DETR')\n", r"model.type is 'DETR'; translated are CascadeRCNN, FasterRCNN"),
+        ("model = dict(type='DETR')\n", r"model.type is 'DETR'; translated are CascadeRCNN, EncoderDecoder"),
         ("model = 3\n", "model.type is 'None'"),
         ("model = dict(type='RetinaNet', neck=dict(type='PAFPN'))\n", "bbox_head.type is 'None'; only 'RetinaHead'"),
     ],
