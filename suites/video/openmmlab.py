@@ -24,6 +24,10 @@ from suites.vision.openmmlab import (
 _HEAD = "model.cls_head"
 _CARDS = 8  # that the rates of its published configs are for
 _DEFAULT_SIZE = 224
+_KNOWN_NAMES = """
+DecordInit DecordDecode PyAVInit PyAVDecode OpenCVInit OpenCVDecode FormatShape PackActionInputs Collect ToTensor
+"""
+_KNOWN = frozenset(_KNOWN_NAMES.split())  # steps that need no word here
 
 
 @register(ROLE, "Recognizer2D")
@@ -96,8 +100,6 @@ def _transforms(
     """Their usual pipeline: a short side, a crop, a mirror, means; and which frames of a video are read."""
     found: list[dict[str, Any]] = []
     segments: dict[str, Any] = {}
-    known = ("DecordInit", "DecordDecode", "PyAVInit", "PyAVDecode", "OpenCVInit", "OpenCVDecode", "FormatShape")
-    known = (*known, "PackActionInputs", "Collect", "ToTensor")
     crops = {"MultiScaleCrop": "MultiScaleCrop", "CenterCrop": "CenterCrop", "RandomResizedCrop": "RandomResizedCrop"}
     for step in steps_of(theirs, path):
         kind, size = step.get("type"), step.get("scale")
@@ -113,7 +115,7 @@ def _transforms(
             found.append({"id": "flip", "type": "RandomFlip", "prob": step.get("flip_ratio", 0.5)})
         elif kind == "Normalize":
             normal = [normalize(step.get("mean"), step.get("std"), True)]
-        elif kind not in known and not (kind == "Resize" and step.get("keep_ratio") is False):
+        elif kind not in _KNOWN and not (kind == "Resize" and step.get("keep_ratio") is False):
             theirs.note(f"{part}'s pipeline: the step {kind} is not translated")
     return found + (normal or [{"id": "normalize", "type": "Normalize"}]), segments
 

@@ -13,7 +13,7 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import Names, Source
 from suites.segmentation.models import openmmlab_names
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import (
@@ -95,7 +95,7 @@ class DeepLabV3Plus(Segmenter):
 
     def names_in(self, scheme: str) -> Names:
         """MMSegmentation's names of a `DepthwiseSeparableASPPHead`."""
-        own = {}
+        own: dict[str, Source] = {}
         for ours, theirs in (("low", "c1_bottleneck"), ("pyramid.branches.0", "aspp_modules.0")):
             own |= openmmlab_names.module(ours, f"{openmmlab_names.HEAD}.{theirs}")
         own |= openmmlab_names.module("pyramid.pooled", f"{openmmlab_names.HEAD}.image_pool.1")

@@ -12,7 +12,7 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import Names, Source
 from suites.segmentation.models import openmmlab_names
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import (
@@ -83,7 +83,7 @@ class PSPNet(Segmenter):
     def names_in(self, scheme: str) -> Names:
         """MMSegmentation's names: `decode_head.psp_modules.0.1.conv.weight`, `auxiliary_head.convs.0.bn.bias`."""
         modules = [(f"pyramid.branches.{i}", f"psp_modules.{i}.1") for i in range(len(self.pyramid.branches))]
-        own = {}
+        own: dict[str, Source] = {}
         for ours, theirs in [*modules, ("pyramid.merge", "bottleneck")]:
             own |= openmmlab_names.module(ours, f"{openmmlab_names.HEAD}.{theirs}")
         return openmmlab_names.whole(self.backbone, own, "classifier", self.aux is not None)
