@@ -18,7 +18,7 @@ from suites.engine.contract.batch import Batch
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.decoding import Read, greedy
 from suites.ocr.finding import Finding, cut, reading_order
-from suites.ocr.pixels import line_width, lines_shown, shown
+from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_shown, shown
 
 INPUTS = ("images", "lines", "turned")
 _MULTIPLE = 32  # of the sides of pictures
@@ -39,11 +39,12 @@ class Text(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """How lines are read: alphabet and height of the recogniser, and whether there is a direction classifier."""
+    """How lines are read: the recogniser's alphabet, height and widest line, and if there is a direction classifier."""
 
     alphabet: Alphabet
     height: int
     direction: bool
+    widest: int = MOST_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Page:
         for chunk in chunks:
             lines = [self._lines[k] for k in chunk]
             width = max(self._reading.line_width, *(int(height * line.shape[1] / line.shape[0]) for line in lines))
-            yield self._batch("read", rows=chunk, lines=lines_shown(lines, height, width))
+            yield self._batch("read", rows=chunk, lines=lines_shown(lines, height, min(width, self._how.widest)))
 
     def take(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in what the networks gave for the last of `batches`."""

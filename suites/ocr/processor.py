@@ -18,7 +18,7 @@ from suites.ocr.decoding import Read, greedy
 from suites.ocr.drawing import draw_texts
 from suites.ocr.finding import Finding
 from suites.ocr.page import Lines, Page, Reading, Text, example
-from suites.ocr.pixels import lines_batch
+from suites.ocr.pixels import MOST_COLUMNS, lines_batch
 from suites.vision.processor import ImageItems
 
 _SUITE = "ocr"
@@ -70,8 +70,9 @@ class PageProcessor(OcrProcessor):
         found: dict[str, Any] = {"kind": self.kind, "finding": finding, "reading": reading}
         if self._lines is None:
             return {**found, "min_score": finding.pop("box_threshold")}
-        alphabet, height, direction = self._lines
-        lines = {"alphabet": list(alphabet.characters), "height": height, "direction": direction}
+        alphabet, height, direction, widest = self._lines
+        shape = {"height": height, "direction": direction, "widest": widest}
+        lines = {"alphabet": list(alphabet.characters), **shape}
         return {**found, "min_score": reading.pop("min_score"), "lines": lines}
 
     @classmethod
@@ -83,7 +84,7 @@ class PageProcessor(OcrProcessor):
         return cls(
             build_value(finding, Finding, suite=_SUITE),
             build_value(reading, Reading, suite=_SUITE),
-            None if lines is None else Lines(Alphabet(lines["alphabet"]), lines["height"], lines["direction"]),
+            None if lines is None else Lines(**{**lines, "alphabet": Alphabet(lines["alphabet"])}),
         )
 
     def page(self, image: np.ndarray) -> Page:
@@ -151,26 +152,28 @@ class LineProcessor(OcrProcessor):
         alphabet: of the recogniser.
         height: that it takes.
         line_width: columns of pixels that a line is shown with at least.
+        widest: columns at most; a line that is wider is squeezed.
     """
 
     kind: ClassVar[str] = "line"
 
-    def __init__(self, alphabet: Alphabet, height: int, line_width: int) -> None:
-        self._alphabet, self._height, self._width = alphabet, height, line_width
+    def __init__(self, alphabet: Alphabet, height: int, line_width: int, widest: int = MOST_COLUMNS) -> None:
+        self._alphabet, self._height, self._width, self._widest = alphabet, height, line_width, widest
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
         alphabet = list(self._alphabet.characters)
-        return {"kind": self.kind, "alphabet": alphabet, "height": self._height, "line_width": self._width}
+        shape = {"height": self._height, "line_width": self._width, "widest": self._widest}
+        return {"kind": self.kind, "alphabet": alphabet, **shape}
 
     @classmethod
     def made(cls, given: dict[str, Any]) -> LineProcessor:
         """The processor of what `metadata` gave."""
-        return cls(Alphabet(given["alphabet"]), given["height"], given["line_width"])
+        return cls(**{**given, "alphabet": Alphabet(given["alphabet"])})
 
     def prepare(self, items: Sequence[np.ndarray]) -> Batch:
         """Lines as one batch, as wide as the widest."""
-        return {"lines": lines_batch(items, self._height, self._width)}
+        return {"lines": lines_batch(items, self._height, self._width, self._widest)}
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Read]:
         """What each line says."""

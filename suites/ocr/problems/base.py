@@ -50,7 +50,7 @@ class Problem(ABC):
         main_metric: see `Task`.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]]
+    train_inputs: tuple[str, ...]
     eval_inputs: ClassVar[tuple[str, ...]]
     main_metric: ClassVar[str]
 

@@ -39,7 +39,7 @@ class FindingProblem(Problem):
         how: how texts are found, and what is minimised.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]] = ("images", *_MAPS)
+    train_inputs: tuple[str, ...] = ("images", *_MAPS)
     eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
     main_metric: ClassVar[str] = "hmean"
 

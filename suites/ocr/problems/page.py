@@ -38,7 +38,7 @@ class PageProblem(Problem):
         how: how texts are found and read.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]] = INPUTS
+    train_inputs: tuple[str, ...] = INPUTS
     eval_inputs: ClassVar[tuple[str, ...]] = INPUTS
     main_metric: ClassVar[str] = "hmean"
 
@@ -65,11 +65,11 @@ class PageProblem(Problem):
     def predictions(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`text` [N, H, W] of images, `characters` and `scores` [M, T] of lines, `direction` [M', 2] of turned ones."""
         model = self._model
-        read = ops.softmax(model.recogniser(inputs["lines"]), axis=-1)
+        characters, scores = model.recogniser.read(inputs["lines"])
         found = {
             "text": model.detector(inputs["images"]),
-            "characters": ops.argmax(read, axis=-1),
-            "scores": ops.max(read, axes=(-1,)),
+            "characters": characters,
+            "scores": scores,
         }
         if model.direction is not None:
             found["direction"] = ops.softmax(model.direction(inputs["turned"]), axis=-1)
@@ -86,5 +86,5 @@ class PageProblem(Problem):
     def processor(self) -> PageProcessor:
         """Pictures to texts."""
         recogniser = self._model.recogniser
-        lines = Lines(recogniser.alphabet, recogniser.height, self._model.direction is not None)
+        lines = Lines(recogniser.alphabet, recogniser.height, self._model.direction is not None, recogniser.widest)
         return PageProcessor(self._how.finding or Finding(), self._how.reading, lines)
