@@ -15,8 +15,11 @@ from suites.engine.config import build_value, plain
 from suites.engine.contract.batch import Batch, Found
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.decoding import Read, greedy
+from suites.ocr.documents import Line, hocr, searchable_pdf
+from suites.ocr.documents import plain as written
 from suites.ocr.drawing import draw_texts
 from suites.ocr.finding import Finding
+from suites.ocr.layout import paragraphs
 from suites.ocr.page import Lines, Page, Reading, Text, example
 from suites.ocr.pixels import MOST_COLUMNS, lines_batch
 from suites.vision.processor import ImageItems
@@ -117,22 +120,36 @@ class PageProcessor(OcrProcessor):
         return self.joined([(outputs, batch)])
 
     def summary(self, result: list[Text]) -> list[dict[str, Any]]:
-        """Each text with its score and its corners from the upper left on, as the writing stands."""
+        """Each text with its paragraph, its score and its corners from the upper left on, as the writing stands."""
+        blocks = paragraphs(np.array([text.quad for text in result], np.float32).reshape(-1, 4, 2))
+        numbers = {k: number for number, block in enumerate(blocks) for row in block for k in row}
         return [
             {
-                **({"text": text.text} if self._lines else {}),
+                **({"text": text.text, "paragraph": numbers[k]} if self._lines else {}),
                 "score": round(text.score, 5),
                 "box": [[round(float(x), 1), round(float(y), 1)] for x, y in text.quad],
                 **({"turned": True} if text.turned else {}),
             }
-            for text in result
+            for k, text in enumerate(result)
         ]
 
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """hOCR and searchable PDF, where texts are read."""
+        return () if self._lines is None else ("hocr", "pdf")
+
+    def document(self, item: np.ndarray, result: list[Text], kind: str) -> bytes:
+        """The picture's texts as hOCR, or the picture as a PDF with them under it."""
+        lines = [Line(text.quad, text.text, text.score) for text in result]
+        if kind == "pdf":
+            return searchable_pdf(lines, item)
+        return hocr(lines, (item.shape[0], item.shape[1])).encode()
+
     def files(self, result: list[Text]) -> dict[str, bytes]:
-        """The texts, a line each, as `.txt`, where they are read."""
+        """The texts as `.txt`, where they are read: a line each, an empty line between paragraphs."""
         if self._lines is None:
             return {}
-        return {".txt": "".join(f"{text.text}\n" for text in result).encode()}
+        return {".txt": written([Line(text.quad, text.text, text.score) for text in result]).encode()}
 
     def lines(self, result: list[Text]) -> list[str]:
         """The texts in reading order; where they are only found, their corners."""
