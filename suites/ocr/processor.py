@@ -14,7 +14,7 @@ from framework.errors import CheckpointError
 from suites.engine.config import build_value, plain
 from suites.engine.contract.batch import Batch, Found
 from suites.ocr.alphabet import Alphabet
-from suites.ocr.decoding import Read, greedy
+from suites.ocr.decoding import Language, Read, read_lines
 from suites.ocr.documents import Line, hocr, searchable_pdf
 from suites.ocr.documents import plain as written
 from suites.ocr.drawing import draw_texts
@@ -25,6 +25,13 @@ from suites.ocr.pixels import MOST_COLUMNS, lines_batch
 from suites.vision.processor import ImageItems
 
 _SUITE = "ocr"
+
+
+def _with_language(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata whose alphabet and language are made."""
+    alphabet = Alphabet(given["alphabet"])
+    language = given.get("language")
+    return {**given, "alphabet": alphabet, "language": language and Language.made(language, alphabet)}
 
 
 class OcrProcessor(ImageItems):
@@ -73,8 +80,11 @@ class PageProcessor(OcrProcessor):
         found: dict[str, Any] = {"kind": self.kind, "finding": finding, "reading": reading}
         if self._lines is None:
             return {**found, "min_score": finding.pop("box_threshold")}
-        alphabet, height, direction, widest = self._lines
-        shape = {"height": height, "direction": direction, "widest": widest}
+        alphabet, height, direction, widest, language = self._lines
+        shape: dict[str, Any] = {"height": height, "direction": direction, "widest": widest}
+        reading.pop("beam", None)
+        if language is not None:
+            shape["language"] = language.metadata()
         lines = {"alphabet": list(alphabet.characters), **shape}
         return {**found, "min_score": reading.pop("min_score"), "lines": lines}
 
@@ -87,7 +97,7 @@ class PageProcessor(OcrProcessor):
         return cls(
             build_value(finding, Finding, suite=_SUITE),
             build_value(reading, Reading, suite=_SUITE),
-            None if lines is None else Lines(**{**lines, "alphabet": Alphabet(lines["alphabet"])}),
+            None if lines is None else Lines(**_with_language(lines)),
         )
 
     def page(self, image: np.ndarray) -> Page:
@@ -170,23 +180,33 @@ class LineProcessor(OcrProcessor):
         height: that it takes.
         line_width: columns of pixels that a line is shown with at least.
         widest: columns at most; a line that is wider is squeezed.
+        language: that lines are read with; None for none.
     """
 
     kind: ClassVar[str] = "line"
 
-    def __init__(self, alphabet: Alphabet, height: int, line_width: int, widest: int = MOST_COLUMNS) -> None:
+    def __init__(
+        self,
+        alphabet: Alphabet,
+        height: int,
+        line_width: int,
+        widest: int = MOST_COLUMNS,
+        language: Language | None = None,
+    ) -> None:
         self._alphabet, self._height, self._width, self._widest = alphabet, height, line_width, widest
+        self._language = language
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
         alphabet = list(self._alphabet.characters)
         shape = {"height": self._height, "line_width": self._width, "widest": self._widest}
-        return {"kind": self.kind, "alphabet": alphabet, **shape}
+        language = {} if self._language is None else {"language": self._language.metadata()}
+        return {"kind": self.kind, "alphabet": alphabet, **shape, **language}
 
     @classmethod
     def made(cls, given: dict[str, Any]) -> LineProcessor:
         """The processor of what `metadata` gave."""
-        return cls(**{**given, "alphabet": Alphabet(given["alphabet"])})
+        return cls(**_with_language(given))
 
     def prepare(self, items: Sequence[np.ndarray]) -> Batch:
         """Lines as one batch, as wide as the widest."""
@@ -194,7 +214,7 @@ class LineProcessor(OcrProcessor):
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Read]:
         """What each line says."""
-        return greedy(outputs["characters"], outputs["scores"], self._alphabet)
+        return read_lines(outputs, self._alphabet, self._language)
 
     def summary(self, result: Read) -> dict[str, Any]:
         """The text and its score."""

@@ -44,6 +44,8 @@ class FindingProblem(Problem):
     main_metric: ClassVar[str] = "hmean"
 
     def __init__(self, model: DBNet, how: How) -> None:
+        if how.reading.beam is not None:
+            raise ConfigError("reading.beam: DBNet reads no lines and has no use for it; leave it out")
         self._model, self._how, self._loss = model, how, how.loss or MapLoss()
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:

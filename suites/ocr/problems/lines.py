@@ -19,7 +19,7 @@ from suites.ocr.metrics import ReadLines
 from suites.ocr.models.attention import AttentionReader, told
 from suites.ocr.models.base import TextRecogniser
 from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_batch
-from suites.ocr.problems.base import How, Problem, expect
+from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
 from suites.ocr.processor import LineProcessor
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
@@ -40,6 +40,7 @@ class LineProblem(Problem):
     def __init__(self, model: TextRecogniser, how: How) -> None:
         how.expect_unset(type(model).__name__, "finding", "loss")
         self._model, self._how = model, how
+        self._language = language_of(model, how)
         more = ("before", "wanted") if isinstance(model, AttentionReader) else ()
         self.train_inputs = ("lines", "columns", "labels", "label_offsets", *more)
 
@@ -81,17 +82,16 @@ class LineProblem(Problem):
 
     def predictions(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`characters` int64 [N, T], the most probable class of each column, and `scores` [N, T]."""
-        characters, scores = self._model.read(inputs["lines"])
-        return {"characters": characters, "scores": scores}
+        return read_columns(self._model, inputs["lines"], self._language is not None)
 
     def metric(self) -> Metric:
         """Of reading."""
-        return ReadLines(self._model.alphabet)
+        return ReadLines(self._model.alphabet, self._language)
 
     def processor(self) -> LineProcessor:
         """Lines to texts."""
         model = self._model
-        return LineProcessor(model.alphabet, model.height, self._how.reading.line_width, model.widest)
+        return LineProcessor(model.alphabet, model.height, self._how.reading.line_width, model.widest, self._language)
 
     def check(self, dataset: Any, what: str) -> list[str]:
         """Lines on characters that the alphabet lacks."""

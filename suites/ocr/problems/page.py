@@ -17,7 +17,7 @@ from suites.ocr.finding import Finding
 from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.reader import TextReader
 from suites.ocr.page import INPUTS, Lines
-from suites.ocr.problems.base import How, Problem, expect
+from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
 from suites.ocr.processor import PageProcessor
 from suites.ocr.settings import EvalData, TrainData
 from suites.vision.task import unprepared
@@ -45,6 +45,7 @@ class PageProblem(Problem):
     def __init__(self, model: TextReader, how: How) -> None:
         how.expect_unset(type(model).__name__, "loss")
         self._model, self._how = model, how
+        self._language = language_of(model.recogniser, how)
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
         """NotSupportedError: the parts are trained one by one."""
@@ -65,11 +66,9 @@ class PageProblem(Problem):
     def predictions(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`text` [N, H, W] of images, `characters` and `scores` [M, T] of lines, `direction` [M', 2] of turned ones."""
         model = self._model
-        characters, scores = model.recogniser.read(inputs["lines"])
         found = {
             "text": model.detector(inputs["images"]),
-            "characters": characters,
-            "scores": scores,
+            **read_columns(model.recogniser, inputs["lines"], self._language is not None),
         }
         if model.direction is not None:
             found["direction"] = ops.softmax(model.direction(inputs["turned"]), axis=-1)
@@ -86,5 +85,6 @@ class PageProblem(Problem):
     def processor(self) -> PageProcessor:
         """Pictures to texts."""
         recogniser = self._model.recogniser
-        lines = Lines(recogniser.alphabet, recogniser.height, self._model.direction is not None, recogniser.widest)
+        direction = self._model.direction is not None
+        lines = Lines(recogniser.alphabet, recogniser.height, direction, recogniser.widest, self._language)
         return PageProcessor(self._how.finding or Finding(), self._how.reading, lines)

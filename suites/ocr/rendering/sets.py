@@ -16,13 +16,12 @@ import numpy as np
 from framework import limits
 from framework.atomic import write_text
 from framework.errors import AttributeValueError, ConfigError, DataError
-from framework.outside import expanded, read_bytes
-from suites.engine.data.intake.texts import numbered_lines
 from suites.engine.data.sources import open_source
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.rendering.fonts import Drawable, Font, drawable
 from suites.ocr.rendering.look import Ground, Look, line_picture, plain_ground
 from suites.ocr.rendering.pages import page_picture
+from suites.ocr.texts import lines_of_file
 from suites.vision.files import pictures_below
 from suites.vision.pictures.images import decode_image, write_image
 
@@ -127,7 +126,7 @@ def lines_in(paths: Sequence[str]) -> list[str]:
     """The lines of text files that are not empty, with single spaces, each once; DataError for one that is too long."""
     found: dict[str, None] = {}
     for path in paths:
-        for number, line in numbered_lines(read_bytes(expanded(path)), path):
+        for number, line in lines_of_file(path):
             text = " ".join(line.split())
             if len(text) > _MOST_CHARACTERS:
                 raise DataError(f"{path}:{number}: has {len(text)} characters; a line has {_MOST_CHARACTERS} at most")
