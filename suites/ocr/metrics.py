@@ -15,7 +15,7 @@ from suites.engine.contract.batch import Batch, Found
 from suites.engine.contract.metric import Metric
 from suites.engine.reporting import Case
 from suites.ocr.alphabet import Alphabet
-from suites.ocr.decoding import greedy
+from suites.ocr.decoding import Language, read_lines
 from suites.ocr.page import Page
 from suites.ocr.sample import PageSample
 
@@ -128,15 +128,16 @@ class ReadLines(Metric):
 
     Args:
         alphabet: of the recogniser.
+        language: that lines are read with; None for none.
     """
 
-    def __init__(self, alphabet: Alphabet) -> None:
-        self._alphabet = alphabet
+    def __init__(self, alphabet: Alphabet, language: Language | None = None) -> None:
+        self._alphabet, self._language = alphabet, language
         self._lines: list[tuple[int, str, str]] = []  # number, true text, what was read
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in the lines of a batch."""
-        read = greedy(outputs["characters"], outputs["scores"], self._alphabet)
+        read = read_lines(outputs, self._alphabet, self._language)
         for number, text, found in zip(batch["numbers"], batch["texts"], read, strict=True):
             self._lines.append((int(number), str(text), found.text.strip()))
 

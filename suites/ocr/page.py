@@ -16,9 +16,9 @@ import numpy as np
 from framework.errors import AttributeValueError
 from suites.engine.contract.batch import Batch
 from suites.ocr.alphabet import Alphabet
-from suites.ocr.decoding import Read, greedy
+from suites.ocr.decoding import Beam, Language, Read, read_lines
 from suites.ocr.finding import Finding, cut, reading_order
-from suites.ocr.pixels import line_width, lines_shown, shown
+from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_shown, shown
 
 INPUTS = ("images", "lines", "turned")
 _MULTIPLE = 32  # of the sides of pictures
@@ -39,11 +39,13 @@ class Text(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """How lines are read: alphabet and height of the recogniser, and whether there is a direction classifier."""
+    """How lines are read: the recogniser's alphabet, height and widest line, a direction classifier, a language."""
 
     alphabet: Alphabet
     height: int
     direction: bool
+    widest: int = MOST_COLUMNS
+    language: Language | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Reading:
         line_width: columns of pixels that a line is shown with at least, at the network's height.
         turn_score: probability of being upside down above which a line is turned.
         min_score: texts of a lower score are left out.
+        beam: a language that lines are read with; null for none.
     """
 
     least_side: int = 736
@@ -67,6 +70,7 @@ class Reading:
     line_width: int = 320
     turn_score: float = 0.9
     min_score: float = 0.5
+    beam: Beam | None = None
 
     def __post_init__(self) -> None:
         if self.least_side < _MULTIPLE or self.most_side < _MULTIPLE:
@@ -114,7 +118,7 @@ class Page:
         for chunk in chunks:
             lines = [self._lines[k] for k in chunk]
             width = max(self._reading.line_width, *(int(height * line.shape[1] / line.shape[0]) for line in lines))
-            yield self._batch("read", rows=chunk, lines=lines_shown(lines, height, width))
+            yield self._batch("read", rows=chunk, lines=lines_shown(lines, height, min(width, self._how.widest)))
 
     def take(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in what the networks gave for the last of `batches`."""
@@ -131,7 +135,7 @@ class Page:
                     self._turned[k] = True
                     self._lines[k] = cv2.rotate(self._lines[k], cv2.ROTATE_180)
         elif self._how is not None:
-            read = greedy(outputs["characters"], outputs["scores"], self._how.alphabet)
+            read = read_lines(outputs, self._how.alphabet, self._how.language)
             for k, line in zip(batch["rows"], read, strict=True):
                 self._read[k] = line
 

@@ -14,7 +14,7 @@ import numpy as np
 from framework.errors import DataError
 
 _STEP = 8  # pixels: widths of batches are multiples
-_MOST_COLUMNS = 1 << 16  # pixels of a line
+MOST_COLUMNS = 1 << 16  # pixels of a line
 
 
 def shown(image: np.ndarray) -> np.ndarray:
@@ -39,11 +39,11 @@ def lines_shown(lines: Sequence[np.ndarray], height: int, width: int) -> np.ndar
     return batch
 
 
-def lines_batch(lines: Sequence[np.ndarray], height: int, least: int) -> np.ndarray:
-    """Lines as a batch as wide as the widest, at least `least` pixels; DataError for one too long to be read."""
+def lines_batch(lines: Sequence[np.ndarray], height: int, least: int, most: int = MOST_COLUMNS) -> np.ndarray:
+    """Lines as a batch as wide as the widest, from `least` to `most` pixels; DataError for one too long to be read."""
     widest = max(lines, key=lambda line: line.shape[1] / line.shape[0])
     width = max(least, line_width(widest, height))
-    if width > _MOST_COLUMNS:
+    if width > MOST_COLUMNS:
         times = widest.shape[1] / widest.shape[0]
-        raise DataError(f"line: is {times:.0f} times as wide as high; up to {_MOST_COLUMNS // height} are read")
-    return lines_shown(lines, height, -(-width // _STEP) * _STEP)
+        raise DataError(f"line: is {times:.0f} times as wide as high; up to {MOST_COLUMNS // height} are read")
+    return lines_shown(lines, height, min(-(-width // _STEP) * _STEP, most))

@@ -14,14 +14,24 @@ from framework.errors import CheckpointError
 from suites.engine.config import build_value, plain
 from suites.engine.contract.batch import Batch, Found
 from suites.ocr.alphabet import Alphabet
-from suites.ocr.decoding import Read, greedy
+from suites.ocr.decoding import Language, Read, read_lines
+from suites.ocr.documents import Line, hocr, searchable_pdf
+from suites.ocr.documents import plain as written
 from suites.ocr.drawing import draw_texts
 from suites.ocr.finding import Finding
+from suites.ocr.layout import paragraphs
 from suites.ocr.page import Lines, Page, Reading, Text, example
-from suites.ocr.pixels import lines_batch
+from suites.ocr.pixels import MOST_COLUMNS, lines_batch
 from suites.vision.processor import ImageItems
 
 _SUITE = "ocr"
+
+
+def _with_language(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata whose alphabet and language are made."""
+    alphabet = Alphabet(given["alphabet"])
+    language = given.get("language")
+    return {**given, "alphabet": alphabet, "language": language and Language.made(language, alphabet)}
 
 
 class OcrProcessor(ImageItems):
@@ -70,8 +80,12 @@ class PageProcessor(OcrProcessor):
         found: dict[str, Any] = {"kind": self.kind, "finding": finding, "reading": reading}
         if self._lines is None:
             return {**found, "min_score": finding.pop("box_threshold")}
-        alphabet, height, direction = self._lines
-        lines = {"alphabet": list(alphabet.characters), "height": height, "direction": direction}
+        alphabet, height, direction, widest, language = self._lines
+        shape: dict[str, Any] = {"height": height, "direction": direction, "widest": widest}
+        reading.pop("beam", None)
+        if language is not None:
+            shape["language"] = language.metadata()
+        lines = {"alphabet": list(alphabet.characters), **shape}
         return {**found, "min_score": reading.pop("min_score"), "lines": lines}
 
     @classmethod
@@ -83,7 +97,7 @@ class PageProcessor(OcrProcessor):
         return cls(
             build_value(finding, Finding, suite=_SUITE),
             build_value(reading, Reading, suite=_SUITE),
-            None if lines is None else Lines(Alphabet(lines["alphabet"]), lines["height"], lines["direction"]),
+            None if lines is None else Lines(**_with_language(lines)),
         )
 
     def page(self, image: np.ndarray) -> Page:
@@ -116,22 +130,36 @@ class PageProcessor(OcrProcessor):
         return self.joined([(outputs, batch)])
 
     def summary(self, result: list[Text]) -> list[dict[str, Any]]:
-        """Each text with its score and its corners from the upper left on, as the writing stands."""
+        """Each text with its paragraph, its score and its corners from the upper left on, as the writing stands."""
+        blocks = paragraphs(np.array([text.quad for text in result], np.float32).reshape(-1, 4, 2))
+        numbers = {k: number for number, block in enumerate(blocks) for row in block for k in row}
         return [
             {
-                **({"text": text.text} if self._lines else {}),
+                **({"text": text.text, "paragraph": numbers[k]} if self._lines else {}),
                 "score": round(text.score, 5),
                 "box": [[round(float(x), 1), round(float(y), 1)] for x, y in text.quad],
                 **({"turned": True} if text.turned else {}),
             }
-            for text in result
+            for k, text in enumerate(result)
         ]
 
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """hOCR and searchable PDF, where texts are read."""
+        return () if self._lines is None else ("hocr", "pdf")
+
+    def document(self, item: np.ndarray, result: list[Text], kind: str) -> bytes:
+        """The picture's texts as hOCR, or the picture as a PDF with them under it."""
+        lines = [Line(text.quad, text.text, text.score) for text in result]
+        if kind == "pdf":
+            return searchable_pdf(lines, item)
+        return hocr(lines, (item.shape[0], item.shape[1])).encode()
+
     def files(self, result: list[Text]) -> dict[str, bytes]:
-        """The texts, a line each, as `.txt`, where they are read."""
+        """The texts as `.txt`, where they are read: a line each, an empty line between paragraphs."""
         if self._lines is None:
             return {}
-        return {".txt": "".join(f"{text.text}\n" for text in result).encode()}
+        return {".txt": written([Line(text.quad, text.text, text.score) for text in result]).encode()}
 
     def lines(self, result: list[Text]) -> list[str]:
         """The texts in reading order; where they are only found, their corners."""
@@ -151,30 +179,42 @@ class LineProcessor(OcrProcessor):
         alphabet: of the recogniser.
         height: that it takes.
         line_width: columns of pixels that a line is shown with at least.
+        widest: columns at most; a line that is wider is squeezed.
+        language: that lines are read with; None for none.
     """
 
     kind: ClassVar[str] = "line"
 
-    def __init__(self, alphabet: Alphabet, height: int, line_width: int) -> None:
-        self._alphabet, self._height, self._width = alphabet, height, line_width
+    def __init__(
+        self,
+        alphabet: Alphabet,
+        height: int,
+        line_width: int,
+        widest: int = MOST_COLUMNS,
+        language: Language | None = None,
+    ) -> None:
+        self._alphabet, self._height, self._width, self._widest = alphabet, height, line_width, widest
+        self._language = language
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
         alphabet = list(self._alphabet.characters)
-        return {"kind": self.kind, "alphabet": alphabet, "height": self._height, "line_width": self._width}
+        shape = {"height": self._height, "line_width": self._width, "widest": self._widest}
+        language = {} if self._language is None else {"language": self._language.metadata()}
+        return {"kind": self.kind, "alphabet": alphabet, **shape, **language}
 
     @classmethod
     def made(cls, given: dict[str, Any]) -> LineProcessor:
         """The processor of what `metadata` gave."""
-        return cls(Alphabet(given["alphabet"]), given["height"], given["line_width"])
+        return cls(**_with_language(given))
 
     def prepare(self, items: Sequence[np.ndarray]) -> Batch:
         """Lines as one batch, as wide as the widest."""
-        return {"lines": lines_batch(items, self._height, self._width)}
+        return {"lines": lines_batch(items, self._height, self._width, self._widest)}
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Read]:
         """What each line says."""
-        return greedy(outputs["characters"], outputs["scores"], self._alphabet)
+        return read_lines(outputs, self._alphabet, self._language)
 
     def summary(self, result: Read) -> dict[str, Any]:
         """The text and its score."""

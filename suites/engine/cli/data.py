@@ -7,6 +7,7 @@ file: `paddock data check photos` says what that is and how to train on it.
 `convert` writes a set in another format, whole or split at random.
 `split` does the latter: `paddock data split CONFIG --output parts --parts train=0.7 val=0.2 test=0.1`.
 `anchors` proposes anchors for a detector; it is `paddock anchors`.
+`render` draws lines and pages of text from texts and fonts; it is `paddock render`.
 `schema` guesses from a file which of its columns are what, and writes that down for `-o data.schema=FILE`.
 """
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_DECODED = 20_000  # samples of all sets; of more, files are read and nothing is decoded
 _REFUSALS = 3  # reasons of suites that are shown
+_ELSEWHERE = ("anchors", "render")  # commands of suites, which the engine may not import
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -219,7 +221,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Run one of the commands; `words` are the command line."""
     from suites.engine.command_line import add_import_option, add_override_option, run
 
-    if words is not None and words[:1] == ["anchors"]:  # a command of the detection suite's, which this may not import
+    if words is not None and words[:1] and words[0] in _ELSEWHERE:
         from suites.engine.cli import main as paddock
 
         return paddock(words)
@@ -248,6 +250,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         command.add_argument("--seed", type=int, default=0, help="of the split (0)")
         command.set_defaults(main=convert_command)
     commands.add_parser("anchors", help="propose anchors for a detector, as `paddock anchors`")
+    commands.add_parser("render", help="draw lines and pages of text, as `paddock render`")
     schema = commands.add_parser("schema", help="guess from a file which of its columns are what")
     schema.add_argument("file", type=Path, help="a CSV, a TSV or the like")
     schema.add_argument("--output", type=Path, help="the YAML file to write; by default it is shown")

@@ -45,6 +45,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     )
     parser.add_argument("--seconds", metavar="TIME", type=_seconds, help="stop a camera after e.g. 30s (at Ctrl-C)")
     parser.add_argument("--max-pixels", type=int, metavar="N", help="of an image; more than 67 million need it")
+    parser.add_argument(
+        "--format", action="append", default=[], metavar="NAME", help="of reading: hocr or pdf too, for each picture"
+    )
     parser.add_argument("--text", action="store_true", help="each input is a text, though it looks like a file's name")
     add_device_option(parser, "a run's own, the cpu for an export")
     add_products_option(parser)
@@ -57,6 +60,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     asked = a.window is not None or a.video is not None
     if asked and (a.batch_size is not None or a.profile):
         parser.error("--window and --video take one part at a time: leave out --batch-size and --profile")
+    if asked and a.format:
+        parser.error("--format is of pictures: leave out --window and --video")
 
     def start() -> int:
         from framework.limits import allow
@@ -79,7 +84,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             if asked or live:
                 report = infer_films(model, a.inputs, a.output, OverTime(a.window, a.video, a.seconds))
             else:
-                report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)
+                report = infer_files(
+                    model, a.inputs, a.output, batch_size=a.batch_size, profile=profile, formats=a.format
+                )
         for line in report.skipped:
             print(f"skipped: {line}", file=sys.stderr)
         for line in report.lines:

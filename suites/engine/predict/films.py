@@ -52,7 +52,9 @@ def infer_films(
     for name, found in results.items() if output is not None else ():
         drawing = model.processor.drawn_over_time(found) if isinstance(model.processor, DrawsTime) else None
         if output is not None and drawing is not None:
-            write_drawing(model.processor, output / Path(name).stem, drawing, found, report.pictures)
+            write_drawing(
+                model.processor, output / Path(name).stem, drawing, model.processor.files(found), report.pictures
+            )
     if how.video is not None and results:
         report.pictures.append(how.video)
     report.lines.extend(f"{name}: done" for name in results)

@@ -26,7 +26,15 @@ from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.config.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.config.plugins import require_plugins
-from suites.engine.contract.capabilities import Publishes, TellsLines, adopt, feed_of, require_input, write_picture
+from suites.engine.contract.capabilities import (
+    Publishes,
+    TellsLines,
+    adopt,
+    feed_of,
+    require_input,
+    write_picture,
+    writer_of,
+)
 from suites.engine.contract.feeding import Feed, Outputs
 from suites.engine.contract.fitting import fitting_of
 from suites.engine.contract.prediction import Prediction
@@ -308,6 +316,7 @@ def infer_files(
     *,
     batch_size: int | None = None,
     profile: StepProfile | None = None,
+    formats: Sequence[str] = (),
 ) -> InferenceReport:
     """Predict on all inputs that a command line names; write `predictions.json` and a picture of each.
 
@@ -318,12 +327,16 @@ def infer_files(
             None, which only text and results that are text allow, writes nothing.
         batch_size: inputs that are predicted on together, which must be of one shape; by default the processor's.
         profile: records some of the predictions.
+        formats: of documents that are written of each item too, see `Documents`.
 
     An input that cannot be read is skipped and reported. Raises ConfigError for pictures without `output`, and
     DataError for a mistyped file's name where words may be texts.
     """
+    documents = writer_of(model.processor, formats)
     if output is not None:
         confine(output)
+    elif formats:
+        raise ConfigError("infer: --format writes files, so it needs --output, the folder to write them to")
     words = [found for word in inputs for found in matched(str(word))]
     for word in words:
         require_input(model.processor, word)
@@ -345,7 +358,8 @@ def infer_files(
             elif output is None:
                 raise ConfigError("infer: pictures are drawn, so it needs --output, the folder to write them to")
             else:
-                write_drawing(model.processor, output / Path(name).stem, drawing, result, report.pictures)
+                files = {**model.processor.files(result), **documents(item, result)}
+                write_drawing(model.processor, output / Path(name).stem, drawing, files, report.pictures)
     for name, lines in told:
         report.lines.extend([f"{name}:", *(f"  {line}" for line in lines)] if len(told) > 1 else lines)
     if output is not None:
@@ -384,13 +398,15 @@ def _new_name(name: str, taken: Mapping[str, Any]) -> str:
     return name if name not in taken else f"{name} ({len(taken)})"
 
 
-def write_drawing(processor: Processor, path: Path, drawing: np.ndarray, result: Any, pictures: list[Path]) -> None:
-    """Write a picture and the further files of a result beside it; `path` is without ending."""
+def write_drawing(
+    processor: Processor, path: Path, drawing: np.ndarray, files: Mapping[str, bytes], pictures: list[Path]
+) -> None:
+    """Write a picture and further files by ending beside it; `path` is without ending."""
     picture = path.with_name(f"{path.name}.jpg")
     if picture in pictures:  # the same file name in another folder
         picture = path.with_name(f"{path.name}_{len(pictures)}.jpg")
     pictures.append(write_picture(processor, picture, drawing))
-    for ending, data in processor.files(result).items():
+    for ending, data in files.items():
         with atomic_file(picture.with_suffix(ending)) as part:
             part.write_bytes(data)
 

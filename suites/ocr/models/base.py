@@ -5,11 +5,16 @@ Letters: N batch, H W size of an image, T columns that a recogniser sees of a li
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from framework import nn, ops
 from framework.tensor import Tensor
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register_role
 from suites.engine.weights import Source
 from suites.ocr.alphabet import Alphabet
+from suites.ocr.losses import ctc
+from suites.ocr.pixels import MOST_COLUMNS
 from suites.vision.backbones.naming import CONV_AXES
 from suites.vision.backbones.squeeze import SqueezeExcite
 
@@ -40,12 +45,29 @@ class TextRecogniser(TextModel):
         height: H that it takes.
         step: pixels of a column.
         lost: columns that are lost at the ends: T is W / step - lost, W a multiple of 8.
+        widest: W that it takes at most; a line that is wider is squeezed.
+        fc: the last layer, of `features`.
     """
 
     alphabet: Alphabet
     height: int
     step: int
     lost: int = 0
+    widest: int = MOST_COLUMNS
+    fc: nn.Linear
+
+    def features(self, lines: Tensor) -> Tensor:
+        """What the last layer is given of lines [N, H, W, 3]: [N, T, C]."""
+        raise NotImplementedError(f"{type(self).__name__} defines no features()")
+
+    def losses(self, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """What is minimised, by name: CTC; see `suites.ocr.losses.ctc`."""
+        return {"ctc": ctc(self(inputs["lines"]), inputs)}
+
+    def read(self, lines: Tensor) -> tuple[Tensor, Tensor]:
+        """The most probable class of each column, int64 [N, T], and its probability [N, T]."""
+        found = ops.softmax(self(lines), axis=-1)
+        return ops.argmax(found, axis=-1), ops.max(found, axes=(-1,))
 
 
 register_role("text_model", TextModel, doc="A network of text.")

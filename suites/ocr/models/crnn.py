@@ -97,6 +97,10 @@ class Crnn(TextRecogniser):
 
     def forward(self, lines: Tensor) -> Tensor:
         """Logits [N, W/4 - 1, K] of lines [N, height, W, 3], blue, green and red."""
+        return self.fc(self.features(lines))
+
+    def features(self, lines: Tensor) -> Tensor:
+        """[N, W/4 - 1, hidden] of lines [N, height, W, 3]."""
         x = ops.matmul(lines, tensor(np.array([[_BLUE], [_GREEN], [_RED]], np.float32)))
         for (_, step), conv_, norm_ in zip(_PLAN, self.convs, self.norms, strict=True):
             x = ops.relu(norm_(conv_(x)))
@@ -104,7 +108,7 @@ class Crnn(TextRecogniser):
         y = ops.mean(x, axes=(1,))
         for layer in self.along:
             y = layer(y)
-        return self.fc(y)
+        return y
 
     def class_rows(self) -> dict[str, ClassRows]:
         """The blank's row, then one a character."""

@@ -101,13 +101,17 @@ class SvtrLcnet(TextRecogniser):
 
     def forward(self, lines: Tensor) -> Tensor:
         """Logits [N, W/8, K] of lines [N, 48, W, 3], W a multiple of 8."""
+        return self.fc(self.features(lines))
+
+    def features(self, lines: Tensor) -> Tensor:
+        """[N, W/8, dim] of lines [N, 48, W, 3]."""
         x = ops.avg_pool2d(self.backbone(lines)[-1], kernel=(3, 2), stride=(3, 2))
         y = ops.squeeze(self.widen(self.narrow(x)), axis=1)
         for block in self.blocks:
             y = block(y)
         y = self.back(ops.expand_dims(self.norm(y), axis=1))
         y = self.last(self.merge(ops.concat([x, y], axis=-1)))
-        return self.fc(ops.squeeze(y, axis=1))
+        return ops.squeeze(y, axis=1)
 
     def class_rows(self) -> dict[str, ClassRows]:
         """The blank's row, then one a character."""

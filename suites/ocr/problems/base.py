@@ -7,14 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from framework import ops
 from framework.data import DataLoader
 from framework.errors import ConfigError
 from framework.tensor import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
+from suites.ocr.decoding import Language
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
+from suites.ocr.models.attention import AttentionReader
+from suites.ocr.models.base import TextRecogniser
 from suites.ocr.page import Reading
 from suites.ocr.processor import OcrProcessor
 from suites.ocr.settings import EvalData, TrainData
@@ -50,7 +54,7 @@ class Problem(ABC):
         main_metric: see `Task`.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]]
+    train_inputs: tuple[str, ...]
     eval_inputs: ClassVar[tuple[str, ...]]
     main_metric: ClassVar[str]
 
@@ -85,6 +89,22 @@ class Problem(ABC):
     @abstractmethod
     def processor(self) -> OcrProcessor:
         """What stands around the network."""
+
+
+def language_of(model: TextRecogniser, how: How) -> Language | None:
+    """The language that lines are read with; ConfigError for a recogniser whose columns are no CTC's."""
+    if how.reading.beam is None:
+        return None
+    if isinstance(model, AttentionReader):
+        raise ConfigError("reading.beam: AttentionReader writes without CTC and has no use for it; leave it out")
+    return how.reading.beam.language(model.alphabet)
+
+
+def read_columns(model: TextRecogniser, lines: Tensor, whole: bool) -> dict[str, Tensor]:
+    """What a recogniser says of lines: `characters` and `scores` [N, T]; `columns` [N, T, K] where it is all wanted."""
+    characters, scores = model.read(lines)
+    found = {"characters": characters, "scores": scores}
+    return {**found, "columns": ops.log_softmax(model(lines), axis=-1)} if whole else found
 
 
 def expect(dataset: Any, kind: type, who: str) -> None:

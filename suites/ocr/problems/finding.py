@@ -39,11 +39,13 @@ class FindingProblem(Problem):
         how: how texts are found, and what is minimised.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]] = ("images", *_MAPS)
+    train_inputs: tuple[str, ...] = ("images", *_MAPS)
     eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
     main_metric: ClassVar[str] = "hmean"
 
     def __init__(self, model: DBNet, how: How) -> None:
+        if how.reading.beam is not None:
+            raise ConfigError("reading.beam: DBNet reads no lines and has no use for it; leave it out")
         self._model, self._how, self._loss = model, how, how.loss or MapLoss()
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:

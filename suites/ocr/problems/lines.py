@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from framework import ops
 from framework.data import DataLoader
 from framework.tensor import Tensor
 from suites.engine.contract.batch import Batch
@@ -16,11 +15,11 @@ from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.datasets.lines import LineList
-from suites.ocr.losses import ctc
 from suites.ocr.metrics import ReadLines
+from suites.ocr.models.attention import AttentionReader, told
 from suites.ocr.models.base import TextRecogniser
-from suites.ocr.pixels import line_width, lines_batch
-from suites.ocr.problems.base import How, Problem, expect
+from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_batch
+from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
 from suites.ocr.processor import LineProcessor
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
@@ -35,13 +34,15 @@ class LineProblem(Problem):
         how: how lines are shown.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]] = ("lines", "columns", "labels", "label_offsets")
     eval_inputs: ClassVar[tuple[str, ...]] = ("lines",)
     main_metric: ClassVar[str] = "accuracy"
 
     def __init__(self, model: TextRecogniser, how: How) -> None:
         how.expect_unset(type(model).__name__, "finding", "loss")
         self._model, self._how = model, how
+        self._language = language_of(model, how)
+        more = ("before", "wanted") if isinstance(model, AttentionReader) else ()
+        self.train_inputs = ("lines", "columns", "labels", "label_offsets", *more)
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
         """Shuffled lines with their texts."""
@@ -70,25 +71,27 @@ class LineProblem(Problem):
             height=model.height,
             step=model.step,
             lost=model.lost,
+            most=model.widest,
+            longest=model.longest if isinstance(model, AttentionReader) else 1,
             least=self._how.reading.line_width,
         )
 
     def losses(self, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """CTC."""
-        return {"ctc": ctc(self._model(inputs["lines"]), inputs)}
+        """The network's own."""
+        return self._model.losses(inputs)
 
     def predictions(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`characters` int64 [N, T], the most probable class of each column, and `scores` [N, T]."""
-        read = ops.softmax(self._model(inputs["lines"]), axis=-1)
-        return {"characters": ops.argmax(read, axis=-1), "scores": ops.max(read, axes=(-1,))}
+        return read_columns(self._model, inputs["lines"], self._language is not None)
 
     def metric(self) -> Metric:
         """Of reading."""
-        return ReadLines(self._model.alphabet)
+        return ReadLines(self._model.alphabet, self._language)
 
     def processor(self) -> LineProcessor:
         """Lines to texts."""
-        return LineProcessor(self._model.alphabet, self._model.height, self._how.reading.line_width)
+        model = self._model
+        return LineProcessor(model.alphabet, model.height, self._how.reading.line_width, model.widest, self._language)
 
     def check(self, dataset: Any, what: str) -> list[str]:
         """Lines on characters that the alphabet lacks."""
@@ -126,6 +129,8 @@ def collate_lines(
     step: int,
     lost: int,
     least: int,
+    most: int = MOST_COLUMNS,
+    longest: int = 1,
 ) -> Batch:
     """Lines as a batch that is as wide as the widest, and wide enough for the longest text.
 
@@ -136,20 +141,26 @@ def collate_lines(
         step: pixels of one of its columns.
         lost: columns that it loses at the ends.
         least: pixels of the batch's width at least.
+        most: pixels of it at most; a text that takes more is not learnt.
+        longest: characters that an attention decoder writes at most.
 
     Returns:
         `lines` float32 [N, height, W, 3]; `columns` int64 [N + 1], offsets of the columns of each line; `labels`
-        int64 [L] and `label_offsets` int64 [N + 1]; `texts`, and `numbers` of the lines in their set.
+        int64 [L] and `label_offsets` int64 [N + 1]; `before` and `wanted`, see `told`; `texts`,
+        and `numbers` of the lines in their set.
     """
     labels = [alphabet.encode(sample.text) for sample in samples]
     needed = max(columns_needed(each) for each in labels) + lost
     widest = max(line_width(sample.image, height) for sample in samples)
-    lines = lines_batch([sample.image for sample in samples], height, max(least, needed * step, widest))
+    lines = lines_batch([sample.image for sample in samples], height, max(least, needed * step, widest), most)
+    before, wanted = told(labels, longest)
     return {
         "lines": lines,
         "columns": np.arange(len(samples) + 1, dtype=np.int64) * (lines.shape[2] // step - lost),
         "labels": np.concatenate([*labels, np.zeros(0, np.int64)]),
         "label_offsets": np.cumsum([0, *map(len, labels)]).astype(np.int64),
+        "before": before,
+        "wanted": wanted,
         "texts": [sample.text for sample in samples],
         "numbers": [sample.number for sample in samples],
     }

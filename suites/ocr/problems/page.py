@@ -17,7 +17,7 @@ from suites.ocr.finding import Finding
 from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.reader import TextReader
 from suites.ocr.page import INPUTS, Lines
-from suites.ocr.problems.base import How, Problem, expect
+from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
 from suites.ocr.processor import PageProcessor
 from suites.ocr.settings import EvalData, TrainData
 from suites.vision.task import unprepared
@@ -38,13 +38,14 @@ class PageProblem(Problem):
         how: how texts are found and read.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]] = INPUTS
+    train_inputs: tuple[str, ...] = INPUTS
     eval_inputs: ClassVar[tuple[str, ...]] = INPUTS
     main_metric: ClassVar[str] = "hmean"
 
     def __init__(self, model: TextReader, how: How) -> None:
         how.expect_unset(type(model).__name__, "loss")
         self._model, self._how = model, how
+        self._language = language_of(model.recogniser, how)
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
         """NotSupportedError: the parts are trained one by one."""
@@ -65,11 +66,9 @@ class PageProblem(Problem):
     def predictions(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`text` [N, H, W] of images, `characters` and `scores` [M, T] of lines, `direction` [M', 2] of turned ones."""
         model = self._model
-        read = ops.softmax(model.recogniser(inputs["lines"]), axis=-1)
         found = {
             "text": model.detector(inputs["images"]),
-            "characters": ops.argmax(read, axis=-1),
-            "scores": ops.max(read, axes=(-1,)),
+            **read_columns(model.recogniser, inputs["lines"], self._language is not None),
         }
         if model.direction is not None:
             found["direction"] = ops.softmax(model.direction(inputs["turned"]), axis=-1)
@@ -86,5 +85,6 @@ class PageProblem(Problem):
     def processor(self) -> PageProcessor:
         """Pictures to texts."""
         recogniser = self._model.recogniser
-        lines = Lines(recogniser.alphabet, recogniser.height, self._model.direction is not None)
+        direction = self._model.direction is not None
+        lines = Lines(recogniser.alphabet, recogniser.height, direction, recogniser.widest, self._language)
         return PageProcessor(self._how.finding or Finding(), self._how.reading, lines)

@@ -5,6 +5,7 @@ resources and hooks have modules of their own, with their protocols in them.
 """
 
 from suites.engine.contract.capabilities.processors import (
+    Documents,
     DrawsPictures,
     DrawsTime,
     FeedsProgram,
@@ -21,6 +22,7 @@ from suites.engine.contract.capabilities.processors import (
     require_input,
     with_texts,
     write_picture,
+    writer_of,
 )
 from suites.engine.contract.capabilities.tasks import (
     AdoptsProcessor,
@@ -52,6 +54,7 @@ __all__ = [
     "AdoptsProcessor",
     "CountsBatches",
     "CountsSets",
+    "Documents",
     "DrawsPictures",
     "DrawsTime",
     "FeedsProgram",
@@ -88,4 +91,5 @@ __all__ = [
     "run_plots",
     "with_texts",
     "write_picture",
+    "writer_of",
 ]

@@ -81,6 +81,20 @@ class TellsLines(Protocol):
         """Return what a terminal shows of a result."""
 
 
+@runtime_checkable
+class Documents(Protocol):
+    """Results that can be written as documents of known formats, which need the item too.
+
+    Attributes:
+        formats: names, which are the files' endings.
+    """
+
+    formats: tuple[str, ...]
+
+    def document(self, item: Any, result: Any, kind: str) -> bytes:
+        """Return a result as a document of one of `formats`."""
+
+
 @dataclass(frozen=True)
 class OverTime:
     """What is wanted of a video, or of a live input.
@@ -131,6 +145,21 @@ def with_texts(processor: Processor) -> Processor:
     if not isinstance(processor, TakesTexts):
         raise ConfigError("infer: this model reads files, so --text says nothing; take it away")
     return processor.with_texts()
+
+
+def writer_of(processor: Processor, formats: Sequence[str]) -> Callable[[Any, Any], dict[str, bytes]]:
+    """Return what makes the documents of an item and its result, ending to content; without formats none.
+
+    Raises ConfigError for a format that the processor does not have.
+    """
+    known = processor.formats if isinstance(processor, Documents) else ()
+    for kind in formats:
+        if kind not in known:
+            said = f"this model has {', '.join(known)}" if known else "this model writes no documents"
+            raise ConfigError(f"infer: --format {kind}: {said}")
+    if not isinstance(processor, Documents):
+        return lambda item, result: {}
+    return lambda item, result: {f".{kind}": processor.document(item, result, kind) for kind in formats}
 
 
 def require_input(processor: Processor, word: str) -> None:

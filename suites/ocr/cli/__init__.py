@@ -1,0 +1,1 @@
+"""Commands of the suite of text in pictures: each module is one, see `suites.engine.cli`."""

@@ -1,0 +1,11 @@
+"""`python tools/render.py ...` is `paddock render ...`, from a clone that is not installed."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from suites.ocr.cli.render import main
+
+if __name__ == "__main__":
+    sys.exit(main())
