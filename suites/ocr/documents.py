@@ -88,9 +88,10 @@ def _box(points: np.ndarray) -> str:
 def _words(line: Line) -> list[tuple[str, np.ndarray]]:
     """The words of a line with their shares of its quadrilateral."""
     found, at = [], 0
+    letters = max(len(line.text), 1)
     upper_left, upper_right, lower_right, lower_left = line.quad.astype(np.float64)
     for word in line.text.split(" "):
-        start, end = at / len(line.text), (at + len(word)) / len(line.text)
+        start, end = at / letters, (at + len(word)) / letters
         at += len(word) + 1
         upper, lower = upper_right - upper_left, lower_right - lower_left
         if word:
