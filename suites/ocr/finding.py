@@ -6,6 +6,7 @@ Liao et al. 2020, arXiv:1911.08947. Letters: H W size of a map, M quadrilaterals
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import cv2
 import numpy as np
 
 from framework.errors import AttributeValueError
+from suites.ocr.linking import linked
 
 _LEAST = 3  # pixels of the shorter side of text in the map
 _ARC = 0.25  # pixels that an arc of a widened polygon may be off
@@ -37,6 +39,9 @@ class Finding:
         unclip: how far text is widened: the distance is unclip * area / circumference, as the network learnt it shrunk.
         dilate: widen the pixels of text by one to the right and down before they are joined.
         most: texts of a picture at most.
+        link: of a map with links (`Craft`): value above which a pixel links characters. There `threshold` is the least
+            value of a character's pixels, `box_threshold` the least largest value of a word; `unclip` and `dilate` do
+            nothing.
     """
 
     threshold: float = 0.3
@@ -44,31 +49,43 @@ class Finding:
     unclip: float = 1.6
     dilate: bool = True
     most: int = 1000
+    link: float = 0.4
 
     def __post_init__(self) -> None:
-        for name in ("threshold", "box_threshold"):
+        for name in ("threshold", "box_threshold", "link"):
             if not 0 <= getattr(self, name) <= 1:
                 raise AttributeValueError(f"finding: {name} is {getattr(self, name)}; it must lie between 0 and 1")
         if self.unclip <= 0 or self.most < 1:
             raise AttributeValueError(f"finding: unclip is {self.unclip} and most {self.most}; both must be above 0")
 
     def quads(self, probability: np.ndarray, size: tuple[int, int]) -> Found:
-        """The text in a map [H, W], in whole pixels of a picture of `size` (H, W)."""
-        mask: np.ndarray = (probability > self.threshold).astype(np.uint8)
-        if self.dilate:
-            mask = np.asarray(cv2.dilate(mask, np.ones((2, 2), np.uint8)))
-        contours, _ = cv2.findContours(mask * 255, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
-        found = list(self._each(probability, contours[: self.most]))
+        """The text in a map [H, W], or in one of characters and links [H, W, 2], in pixels of a picture of `size`."""
+        if probability.ndim == 3:
+            found = list(itertools.islice(self._linked(probability), self.most))
+        else:
+            found = list(self._each(probability, self._contours(probability)))
         if not found:
             return Found(np.zeros((0, 4, 2), np.float32), np.zeros(0, np.float32))
         quads = np.stack([quad for quad, _ in found])
-        height, width = probability.shape
+        height, width = probability.shape[:2]
         quads = np.round(quads / (width, height) * (size[1], size[0]))
         quads = np.stack([clockwise(quad) for quad in quads.clip(0, (size[1], size[0]))])
         quads = quads.clip(0, (size[1] - 1, size[0] - 1)).astype(np.float32)
         large = _whole(quads[:, 0] - quads[:, 1]) > _LEAST
         large &= _whole(quads[:, 0] - quads[:, 3]) > _LEAST
         return Found(quads[large], np.array([score for _, score in found], np.float32)[large])
+
+    def _linked(self, maps: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:
+        """Quadrilaterals and scores in a map with links."""
+        return linked(maps, self.threshold, self.box_threshold, self.link)
+
+    def _contours(self, probability: np.ndarray) -> Sequence[np.ndarray]:
+        """Outlines of the pixels of text."""
+        mask: np.ndarray = (probability > self.threshold).astype(np.uint8)
+        if self.dilate:
+            mask = np.asarray(cv2.dilate(mask, np.ones((2, 2), np.uint8)))
+        contours, _ = cv2.findContours(mask * 255, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
+        return contours[: self.most]
 
     def _each(self, probability: np.ndarray, contours: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, float]]:
         for contour in contours:

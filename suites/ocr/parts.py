@@ -2,6 +2,7 @@
 
 import suites.ocr.config
 import suites.ocr.datasets
+import suites.ocr.inspection
 import suites.ocr.task
 import suites.ocr.transforms  # noqa: F401
 from framework.modules import import_all

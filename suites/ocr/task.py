@@ -19,8 +19,7 @@ from suites.engine.reporting import Tally
 from suites.ocr.datasets.base import TextDataset
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
-from suites.ocr.models.base import TextModel, TextRecogniser
-from suites.ocr.models.dbnet import DBNet
+from suites.ocr.models.base import TextDetector, TextModel, TextRecogniser
 from suites.ocr.models.reader import TextReader
 from suites.ocr.page import Reading
 from suites.ocr.problems.base import How, Problem
@@ -128,7 +127,7 @@ def _problem_of(model: TextModel, how: How) -> Problem:
     """What is asked of a network."""
     if isinstance(model, TextReader):
         return PageProblem(model, how)
-    if isinstance(model, DBNet):
+    if isinstance(model, TextDetector):
         return FindingProblem(model, how)
     if isinstance(model, TextRecogniser):
         return LineProblem(model, how)

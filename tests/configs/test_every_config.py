@@ -25,7 +25,7 @@ def run(name):
     return Path("runs") / Path(name).name
 
 
-UNTRAINED = ("ocr/ppocrv4",)  # put together from trained networks
+UNTRAINED = ("ocr/ppocrv4", "ocr/craft_english")  # put together from trained networks
 
 
 @pytest.mark.slow

@@ -24,7 +24,10 @@ class TextDataset(ABC):
 
     Attributes:
         passed: what lies among its files and is not read.
+        class_names: none: what is written is of no class.
     """
+
+    class_names: tuple[str, ...] = ()
 
     def __init__(self, what: str, source: Source, names: Sequence[str], skipped: Tally) -> None:
         """Args: words for messages, where the pictures lie, their names, what was left out."""
@@ -42,6 +45,10 @@ class TextDataset(ABC):
     @abstractmethod
     def __getitem__(self, index: int) -> Any:
         """Sample `index`; a DataError names a file that cannot be used."""
+
+    @abstractmethod
+    def texts_of(self, index: int) -> list[str]:
+        """What picture `index` says, illegible texts as `###`."""
 
     def image(self, index: int) -> np.ndarray:
         """Picture `index`, uint8 RGB [H, W, 3]."""

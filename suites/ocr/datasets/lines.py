@@ -40,6 +40,10 @@ class LineList(TextDataset):
         """Line `index`."""
         return LineSample(image=self.image(index), text=self._texts[index], number=index)
 
+    def texts_of(self, index: int) -> list[str]:
+        """The one text of picture `index`."""
+        return [self._texts[index]]
+
     def texts(self) -> list[str]:
         """What the lines say."""
         return list(self._texts)

@@ -50,6 +50,10 @@ class PageDataset(TextDataset):
             number=index,
         )
 
+    def outlines_of(self, index: int) -> list[np.ndarray]:
+        """The outlines of picture `index`, float32 [P, 2] each."""
+        return [polygon for polygon, _ in self._written[index]]
+
     def texts_of(self, index: int) -> list[str]:
         """What picture `index` says, illegible texts as `###`."""
         return [text for _, text in self._written[index]]

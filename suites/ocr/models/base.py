@@ -26,6 +26,8 @@ class TextModel(nn.Layer):
 class TextDetector(TextModel):
     """Images [N, H, W, 3], H and W multiples of `multiple`, to the probability of text, [N, H, W], in evaluation mode.
 
+    Or to maps of characters and links, [N, H', W', 2]; see `Finding`.
+
     Attributes:
         multiple: what the sides of images have to be multiples of.
     """

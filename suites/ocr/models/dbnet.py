@@ -1,6 +1,7 @@
 """DBNet: a map of the probability of text and one of its threshold, by differentiable binarization.
 
-Liao et al. 2020, arXiv:1911.08947. The neck is PaddleOCR's RSE-FPN. Letters: N batch, H W image size, C channels.
+Liao et al. 2020, arXiv:1911.08947, and DB++, 2022, arXiv:2202.10304. The neck is PaddleOCR's RSE-FPN. Letters: N batch,
+H W image size, C channels.
 """
 
 from __future__ import annotations
@@ -44,18 +45,45 @@ class SqueezedConv(nn.Layer):
         return y + self.squeeze(y)
 
 
+class ScaleFusion(nn.Layer):
+    """DB++'s adaptive scale fusion: at each place, how much each map counts (Liao et al. 2022, arXiv:2202.10304).
+
+    The form is PaddleOCR's ASFBlock.
+
+    Args:
+        channels: C of all maps together.
+        maps: how many there are.
+    """
+
+    def __init__(self, channels: int, maps: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels // maps, 3)
+        self.near = nn.Conv2d(1, 1, 3, bias=False)
+        self.place = nn.Conv2d(1, 1, 1, bias=False)
+        self.scale = nn.Conv2d(channels // maps, maps, 1, bias=False)
+
+    def forward(self, maps: list[Tensor]) -> Tensor:
+        """maps: [N, H, W, C / maps] each; y: [N, H, W, C], side by side."""
+        x = self.conv(ops.concat(maps, axis=-1))
+        places = ops.sigmoid(self.place(ops.relu(self.near(ops.mean(x, axes=(3,), keepdims=True)))))
+        shares = ops.split(ops.sigmoid(self.scale(x + places)), axis=-1, sizes=[1] * len(maps))
+        return ops.concat([share * own for share, own in zip(shares, maps, strict=True)], axis=-1)
+
+
 class SqueezedFpn(nn.Layer):
     """Maps of strides 4, 8, 16 and 32 as one of stride 4, [N, H/4, W/4, C]: from coarse to fine, then side by side.
 
     Args:
         in_channels: of the maps, finest first.
         channels: C; a multiple of 16.
+        fusion: maps are weighed against each other at each place, as in DB++.
     """
 
-    def __init__(self, in_channels: tuple[int, ...], channels: int = 96) -> None:
+    def __init__(self, in_channels: tuple[int, ...], channels: int = 96, fusion: bool = False) -> None:
         super().__init__()
         self.lateral = nn.LayerList([SqueezedConv(c, channels, 1) for c in in_channels])
         self.out = nn.LayerList([SqueezedConv(channels, channels // 4, 3) for _ in in_channels])
+        self.fusion = ScaleFusion(channels, len(in_channels)) if fusion else None
 
     def forward(self, maps: list[Tensor]) -> Tensor:
         """maps: [N, H/s, W/s, C_s], finest first."""
@@ -64,7 +92,7 @@ class SqueezedFpn(nn.Layer):
             sums[k] = sums[k] + ops.resize_nearest(sums[k + 1], sums[k])
         found = [out(x) for out, x in zip(self.out, sums, strict=True)]
         found = [found[0], *(ops.resize_nearest(x, found[0]) for x in found[1:])]
-        return ops.concat(found[::-1], axis=-1)
+        return ops.concat(found[::-1], axis=-1) if self.fusion is None else self.fusion(found[::-1])
 
 
 class Deconv(nn.Layer):
@@ -117,6 +145,7 @@ class DBNet(TextDetector):
     Args:
         backbone: image to maps of strides 4, 8, 16 and 32; PPLCNetV3() by default.
         channels: of the pyramid.
+        fusion: with DB++'s adaptive scale fusion behind the pyramid, which starts new on published weights.
         k: steepness of the step between probability and threshold.
         thresholds: with the head that only training needs; a network that only predicts does without.
         frozen_norm: batch norms but those of thresholds use their running statistics in training too, and are not
@@ -126,12 +155,13 @@ class DBNet(TextDetector):
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("ppocr",)
-    class_tensors: ClassVar[tuple[str, ...]] = (r"^threshold\.",)
+    class_tensors: ClassVar[tuple[str, ...]] = (r"^threshold\.", r"^neck\.fusion\.")
 
     def __init__(
         self,
         backbone: Backbone | None = None,
         channels: int = 96,
+        fusion: bool = False,
         k: float = 50.0,
         thresholds: bool = True,
         frozen_norm: bool = False,
@@ -145,7 +175,7 @@ class DBNet(TextDetector):
             )
         if channels < 16 or channels % 16:
             raise AttributeValueError(f"DBNet: channels is {channels}; it must be a multiple of 16")
-        self.neck = SqueezedFpn(self.backbone.channels, channels)
+        self.neck = SqueezedFpn(self.backbone.channels, channels, fusion)
         self.probability = MapHead(channels)
         self.threshold = MapHead(channels) if thresholds else None
         self._steepness = k

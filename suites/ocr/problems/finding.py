@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.data import DataLoader
-from framework.errors import ConfigError
+from framework.errors import ConfigError, NotSupportedError
 from framework.tensor import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
@@ -17,6 +17,7 @@ from suites.ocr.datasets.pages import PageDataset
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
 from suites.ocr.metrics import FoundTexts
+from suites.ocr.models.base import TextDetector
 from suites.ocr.models.dbnet import DBNet
 from suites.ocr.pixels import shown
 from suites.ocr.problems.base import How, Problem, expect
@@ -32,7 +33,7 @@ _MAPS = ("text", "counted", "threshold", "near")
 
 
 class FindingProblem(Problem):
-    """Of a `DBNet`.
+    """Of a detector; a `DBNet` is trained too.
 
     Args:
         model: the network.
@@ -43,14 +44,19 @@ class FindingProblem(Problem):
     eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
     main_metric: ClassVar[str] = "hmean"
 
-    def __init__(self, model: DBNet, how: How) -> None:
+    def __init__(self, model: TextDetector, how: How) -> None:
+        if not isinstance(model, DBNet):
+            how.expect_unset(type(model).__name__, "loss")
         if how.reading.beam is not None:
-            raise ConfigError("reading.beam: DBNet reads no lines and has no use for it; leave it out")
+            raise ConfigError(
+                f"reading.beam: {type(model).__name__} reads no lines and has no use for it; leave it out"
+            )
         self._model, self._how, self._loss = model, how, how.loss or MapLoss()
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
-        """Shuffled squares of pictures with their targets."""
-        expect(dataset, PageDataset, "DBNet")
+        """Shuffled squares of pictures with their targets; NotSupportedError of a detector that is not trained here."""
+        self._trained()
+        expect(dataset, PageDataset, type(self._model).__name__)
         return DataLoader(
             Augmented(dataset, data.transforms),
             data.batch_size,
@@ -63,15 +69,21 @@ class FindingProblem(Problem):
 
     def eval_loader(self, data: EvalData, dataset: Any, *, workers: int) -> DataLoader:
         """The pictures as they are; `parts` has what the network is shown."""
-        expect(dataset, PageDataset, "DBNet")
+        expect(dataset, PageDataset, type(self._model).__name__)
         return DataLoader(dataset, data.batch_size, workers=workers, collate=unprepared)
 
     def losses(self, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Of the text, the binary map and the thresholds."""
-        return self._loss(self._model.maps(inputs["images"]), inputs)
+        return self._loss(self._trained().maps(inputs["images"]), inputs)
+
+    def _trained(self) -> DBNet:
+        if not isinstance(self._model, DBNet):
+            name = type(self._model).__name__
+            raise NotSupportedError(f"{name}: is not trained here; DBNet is, by a config such as ocr/dbnet_icdar2015")
+        return self._model
 
     def predictions(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`text` [N, H, W], the probability of text."""
+        """`text` [N, H, W], the probability of text, or [N, H', W', 2], characters and links."""
         return {"text": self._model(inputs["images"])}
 
     def parts(self, batch: Batch) -> Iterable[Batch]:
