@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from suites.detection.pasting import pasted
-from suites.detection.pose import Pose, located
+from suites.detection.pose import located
 from suites.detection.sample import Sample
 from suites.detection.transforms import Transform, collate
 from suites.detection.views import Views
@@ -17,6 +17,7 @@ from suites.detection.visualize import draw_instances
 from suites.engine.config import build_value, plain
 from suites.engine.contract.batch import Batch, Found
 from suites.vision.geometry import Placement
+from suites.vision.pose import Pose
 from suites.vision.processor import ImageProcessor
 from suites.vision.structures import Boxes, Instances, Masks
 
@@ -140,11 +141,10 @@ def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch, pose: Po
         points = outputs["landmarks"][i, :count].copy() if "landmarks" in outputs else None
         if "heatmaps" in outputs:
             points = located(outputs["heatmaps"][i, :count], boxes)
-        if points is not None and pose is not None and _sign(back.ax) < 0:
-            points = points[:, pose.order]
         if points is not None:
             points = np.concatenate([points, np.full_like(points[..., :1], 2)], axis=-1)  # all seen
-        objects = Instances(Boxes(boxes), classes, scores, keypoints=points).placed(back).clipped((height, width))
+        seen = Instances(Boxes(boxes), classes, scores, keypoints=points, pose=pose)
+        objects = seen.placed(back).clipped((height, width))
         if "masks" in outputs:
             grids = outputs["masks"][i, :count, :: _sign(back.ay), :: _sign(back.ax)]
             objects = replace(objects, masks=pasted(grids, objects.boxes, (height, width)))

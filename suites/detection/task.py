@@ -16,7 +16,6 @@ from suites.detection.datasets import DetectionDataset
 from suites.detection.holdings import tally_objects
 from suites.detection.metrics import CocoEvaluator, Evaluator
 from suites.detection.models.base import Detector, MaskTargets, Targets
-from suites.detection.pose import Pose
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
@@ -28,6 +27,7 @@ from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Plot, Tally
+from suites.vision.pose import Pose
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.structures import Instances
 from suites.vision.task import VisionTask, unprepared

@@ -34,6 +34,11 @@ class Placement(NamedTuple):
         """The placement that leads back."""
         return Placement(1 / self.ax, 1 / self.ay, -self.bx / self.ax, -self.by / self.ay)
 
+    @property
+    def mirrors(self) -> bool:
+        """Whether it turns left into right."""
+        return self.ax * self.ay < 0
+
     def points(self, points: np.ndarray) -> np.ndarray:
         """Points [..., 2] (x, y) where this puts them."""
         return points * np.array([self.ax, self.ay]) + np.array([self.bx, self.by])

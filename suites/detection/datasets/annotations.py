@@ -11,6 +11,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.detection.datasets.shapes import ImageMasks, Shape, ShapeTable
 from suites.detection.sample import GroundTruth
+from suites.vision.pose import Pose
 
 _ROUNDING = 0.5  # pixels outside an image that count as rounding, not as a wrong box
 _MOST_SIDE = 2**31  # pixels of an image's side below which sizes are kept
@@ -22,7 +23,8 @@ class RawAnnotations:
 
     `boxes` rows are x1, y1, x2, y2 as the file has them; `owners` gives each row's image; `areas` is NaN
     where the file gives none; a size of (0, 0) means the file does not tell it; `shapes` has one entry a box where
-    masks are read, and is None otherwise; `points`, (x, y, visible) of each point of each box, likewise.
+    masks are read, and is None otherwise; `points`, (x, y, visible) of each point of each box, likewise;
+    `pose` says what these points are.
     """
 
     image_ids: list[int] = field(default_factory=list)
@@ -36,6 +38,7 @@ class RawAnnotations:
     crowd: list[bool] = field(default_factory=list)
     shapes: list[Shape] | None = None
     points: list[list[tuple[float, float, float]]] | None = None
+    pose: Pose | None = None
 
     def add_image(self, file: str, size: tuple[int, int], image_id: int | None = None) -> int:
         """Adds an image of `size` (H, W); returns its index, which is also its id unless one is given.
@@ -99,7 +102,8 @@ class BoxTable:
         difficult, crowd: bool [T].
         clipped, dropped: int64 [I], how many boxes of each image were cut at its border or had no area.
         shapes: of each box, where masks were read.
-        points: float32 [T, L, 3], (x, y, visible), where keypoints were read.
+        points: float32 [T, L, 3], (x, y, visible), where keypoints were read; those outside of their image are 0.
+        strays: int64 [I], how many points of each image lay outside of it.
     """
 
     offsets: np.ndarray
@@ -110,6 +114,7 @@ class BoxTable:
     crowd: np.ndarray
     clipped: np.ndarray
     dropped: np.ndarray
+    strays: np.ndarray
     shapes: ShapeTable | None = None
     points: np.ndarray | None = None
 
@@ -143,7 +148,10 @@ class BoxTable:
 
 
 def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
-    """Cuts boxes at their image's border, drops those without area, sorts by image; `sizes` are (H, W)."""
+    """Cuts boxes at their image's border, drops those without area, sorts by image; `sizes` are (H, W).
+
+    Labelled points outside of their image are unlabelled then, and counted.
+    """
     owners = np.asarray(raw.owners, np.int64)
     found = np.asarray(raw.boxes, np.float64).reshape(-1, 4)
     height, width = sizes[owners].astype(np.float64).T
@@ -153,6 +161,13 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
     areas = np.asarray(raw.areas, np.float64)
     areas = np.where(np.isnan(areas), (boxes[:, 2:] - boxes[:, :2]).prod(axis=1), areas)
     order = np.flatnonzero(keep)[np.argsort(owners[keep], kind="stable")]
+
+    points = None if not raw.points else np.asarray(raw.points, np.float32)[order]
+    strays = np.zeros(len(sizes), np.int64)
+    if points is not None:
+        stray = _outside(points, sizes[owners[order]])
+        points[stray] = 0
+        np.add.at(strays, owners[order], stray.sum(axis=1))
 
     def per_image(rows: np.ndarray) -> np.ndarray:
         return np.bincount(owners[rows], minlength=len(sizes))
@@ -167,5 +182,12 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
         clipped=per_image(keep & outside),
         dropped=per_image(~keep),
         shapes=None if raw.shapes is None else ShapeTable([raw.shapes[at] for at in order]),
-        points=None if not raw.points else np.asarray(raw.points, np.float32)[order],
+        points=points,
+        strays=strays,
     )
+
+
+def _outside(points: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """bool [T, L]: which labelled points [T, L, 3] lie outside of their images of `sizes` [T, 2], (H, W)."""
+    far = (points[..., :2] < -_ROUNDING) | (points[..., :2] > sizes[:, None, ::-1] + _ROUNDING)
+    return np.asarray(far.any(axis=-1) & (points[..., 2] > 0))

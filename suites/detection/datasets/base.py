@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 _WORDS = {  # for the counts of a FileDataset
     "clipped": "boxes cut at the image border",
     "dropped": "boxes without area dropped",
+    "strays": "points outside of their image left out",
     "unknown_class": "boxes of other classes skipped",
     "unusable": "unusable images left out",
     "bad_images": "unreadable images skipped",
@@ -108,9 +109,10 @@ class FileDataset(DetectionDataset):
     Boxes are cut at their image's border and dropped where no area is left; both are counted and logged.
 
     Attributes:
-        counts: How many boxes were `clipped`, `dropped` (no area) or of a class left out (`unknown_class`), and how
-            many images were left out: `unusable`, up to `max_skipped` of them; `bad_images`, with `bad_images: skip`;
-            `empty_images`.
+        pose: what the points of its objects are, where it has points and the file says it.
+        counts: How many boxes were `clipped`, `dropped` (no area) or of a class left out (`unknown_class`); how many
+            points lay outside of their image (`strays`); how many images were left out: `unusable`, up to
+            `max_skipped` of them; `bad_images`, with `bad_images: skip`; `empty_images`.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class FileDataset(DetectionDataset):
         self.class_names = tuple(class_names)
         self._what = intake.what
         self._fitter = Fitter()
+        self.pose = raw.pose
         self._files = files
         self._category_ids = np.asarray(category_ids or range(len(class_names)), np.int64)
         self._image_ids = np.asarray(raw.image_ids, np.int64)
@@ -139,6 +142,7 @@ class FileDataset(DetectionDataset):
         self.counts = {
             "clipped": 0,
             "dropped": 0,
+            "strays": 0,
             "unknown_class": unknown_boxes,
             "unusable": len(intake.unusable),
             "bad_images": len(intake.bad_pictures),
@@ -176,6 +180,7 @@ class FileDataset(DetectionDataset):
                 crowd=self._table.crowd[rows].copy(),
                 masks=None if shapes is None else shapes.masks(np.arange(rows.start, rows.stop), image.shape[:2]),
                 keypoints=None if self._table.points is None else self._table.points[rows].copy(),
+                pose=self.pose,
             ),
         )
 
@@ -251,6 +256,7 @@ class FileDataset(DetectionDataset):
     def _count_problems(self) -> None:
         self.counts["clipped"] = int(self._table.clipped[self._chosen].sum())
         self.counts["dropped"] = int(self._table.dropped[self._chosen].sum())
+        self.counts["strays"] = int(self._table.strays[self._chosen].sum())
 
     def _check_images(self, intake: Intake) -> None:
         """Finds sizes that annotations do not state, by headers; with `bad_images: "skip"`, decodes every picture."""

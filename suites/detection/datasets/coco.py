@@ -29,6 +29,7 @@ from suites.engine.data.sources import find_data, open_source, read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.vision.files import held_out
+from suites.vision.pose import Pose
 
 _log = logging.getLogger(__name__)
 _MOST_FILES = 8  # beside an annotation file that are looked into
@@ -57,6 +58,8 @@ class CocoDetection(FileDataset):
             class too, "category 12". torchvision's weights of COCO count so, from 1, or from 0 in its RetinaNet.
         masks: Reads the objects' shapes too; every object must have one then.
         keypoints: Reads the objects' points too. Every category must name as many; an object without has none to see.
+        point_pairs: With `keypoints`, pairs of names of points that change places in a mirror, where the names do not
+            say it: "left_eye" and "right_eye" do.
         max_skipped: Share of the images that may be unusable: an entry, or an annotation, that is malformed or
             contradicts the file, or no picture. They are left out and logged. 0: the first one is an error.
 
@@ -76,6 +79,7 @@ class CocoDetection(FileDataset):
         skip_empty: bool = False,
         masks: bool = False,
         keypoints: bool = False,
+        point_pairs: Sequence[tuple[str, str]] | None = None,
         max_skipped: float = MAX_SKIPPED,
         holdout: int | None = None,
         split: Literal["train", "val"] | None = None,
@@ -87,7 +91,7 @@ class CocoDetection(FileDataset):
         intake = Intake(f"CocoDetection {annotations}", bad_images, max_skipped, masks=masks)
         reader = _Reader(intake, annotations, classes, unknown_class)
         if keypoints:
-            reader.read_points()
+            reader.read_points(point_pairs)
         if first_id is not None:
             reader.count_from(first_id)
         if holdout is not None:
@@ -161,10 +165,11 @@ class _Reader:
         self._document = document
         self._choose_classes(classes)
 
-    def read_points(self) -> None:
+    def read_points(self, pairs: Sequence[tuple[str, str]] | None) -> None:
         """Reads keypoints too, as many as each of the chosen categories names."""
-        rows = {_whole(row["id"]): row.get("keypoints") for row in self._document["categories"]}
-        counts = {len(names) if isinstance(names, list) else 0 for names in map(rows.get, self.category_ids)}
+        rows = {_whole(row["id"]): row for row in self._document["categories"]}
+        chosen = [rows.get(category, {}) for category in self.category_ids]
+        counts = {len(row["keypoints"]) if isinstance(row.get("keypoints"), list) else 0 for row in chosen}
         if len(counts) != 1 or 0 in counts:
             raise DataError(
                 f"{self._path}: keypoints: its categories name {sorted(counts)} points; each must have a list "
@@ -172,6 +177,11 @@ class _Reader:
             )
         (self._points,) = counts
         self._raw.points = []
+        try:
+            poses = {_pose_of(row) if pairs is None else _pose_of(row).paired(pairs) for row in chosen}
+        except (DataError, AttributeValueError) as error:
+            raise DataError(f"{self._path}: keypoints: {error}") from None
+        self._raw.pose = poses.pop() if len(poses) == 1 else None
 
     def hold_out(self, source: Source, split: str | None, holdout: int) -> None:
         """Keeps the images of a part; annotations of the others go with them."""
@@ -391,6 +401,26 @@ def _categories_beside(path: Path) -> set[int | None]:
             annotations = document.get("annotations") if isinstance(document, dict) else None
             used |= {_whole(_value(each, "category_id")) for each in annotations or () if isinstance(annotations, list)}
     return used
+
+
+def _pose_of(category: dict[str, Any]) -> Pose:
+    """The pose of a category, whose skeleton counts points from 1."""
+    skeleton = category.get("skeleton") or []
+    if not isinstance(skeleton, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in skeleton):
+        raise DataError(f"skeleton is {str(skeleton)[:60]}; it must be pairs of numbers of points, from 1")
+    joined = tuple((_end(a, category), _end(b, category)) for a, b in skeleton)
+    return Pose(tuple(str(name) for name in category["keypoints"]), (), joined)
+
+
+def _end(number: Any, category: dict[str, Any]) -> int:
+    """The number, from 0, of a point that a skeleton names from 1, or by its name."""
+    names = [str(name) for name in category["keypoints"]]
+    if isinstance(number, str):
+        return Pose(tuple(names)).number(number)
+    at = _whole(number)
+    if at is None or not 1 <= at <= len(names):
+        raise DataError(f"skeleton names the point {number!r}; there are 1 to {len(names)}: {', '.join(names)}")
+    return at - 1
 
 
 def _value(entry: Any, key: str) -> Any:

@@ -26,6 +26,7 @@ from suites.engine.data.sources import open_source, read_file
 from suites.engine.registry import register
 from suites.vision.files import is_image
 from suites.vision.pictures.headers import image_size
+from suites.vision.pose import FACE_POINTS
 
 LEVELS = ("easy", "medium", "hard")
 _INVALID = 7  # place of the "invalid" flag in a line of ten numbers
@@ -96,7 +97,7 @@ class WiderFace(FileDataset):
         if self._points is None:
             return sample
         points = self._points[self._chosen[index]].copy()
-        return replace(sample, instances=replace(sample.instances, keypoints=points))
+        return replace(sample, instances=replace(sample.instances, keypoints=points, pose=FACE_POINTS))
 
     def ground_truth(self) -> GroundTruth:
         """All faces; with `subsets` exactly those of the list, uncut, and which of them count at which level."""

@@ -20,10 +20,10 @@ from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.coco import read_json
 from suites.detection.datasets.shapes import read_shape
 from suites.detection.metrics.base import Evaluator
-from suites.detection.pose import COCO_SIGMAS
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register
 from suites.engine.reporting import Curves, Plot
+from suites.vision.pose import COCO_SIGMAS
 from suites.vision.structures import Boxes, Instances, Masks
 
 _DRAWN_OVERLAPS = (0, 5, 8)  # of IoU 0.50 to 0.95: 0.50, 0.75, 0.90

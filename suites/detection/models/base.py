@@ -11,9 +11,9 @@ from typing import Literal
 
 from framework import nn, ops
 from framework.tensor import Tensor
-from suites.detection.pose import Pose
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
+from suites.vision.pose import Pose
 
 
 @dataclass(frozen=True)

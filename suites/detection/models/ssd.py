@@ -20,13 +20,13 @@ from suites.detection.models import paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.torchvision_names import convs, known, ssdlite
-from suites.detection.pose import Pose
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.vision.backbones import VGG, Backbone, MobileNetV3
 from suites.vision.backbones.vgg import torchvision_name
+from suites.vision.pose import Pose
 
 # (channels between, channels out, kernel, stride, padding) of each extra level
 SSD300_EXTRAS = ((256, 512, 3, 2, 1), (128, 256, 3, 2, 1), (128, 256, 3, 1, 0), (128, 256, 3, 1, 0))

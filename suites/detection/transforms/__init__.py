@@ -28,7 +28,7 @@ for _transform in _SHARED:
 
 from suites.detection.transforms.auto_augment import AutoAugment  # noqa: E402  (registers for the roles above)
 from suites.detection.transforms.batch import Each, collate  # noqa: E402  (registers for the roles above)
-from suites.detection.transforms.faces import DataAnchorSampling, RandomFaceFlip  # noqa: E402
+from suites.detection.transforms.faces import DataAnchorSampling  # noqa: E402
 from suites.detection.transforms.geometry import (  # noqa: E402
     DropTinyBoxes,
     RandomCrop,
@@ -61,7 +61,6 @@ __all__ = [
     "RandomCrop",
     "RandomErasing",
     "RandomExpand",
-    "RandomFaceFlip",
     "RandomFlip",
     "RandomIoUCrop",
     "RandomShape",

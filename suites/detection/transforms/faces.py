@@ -1,9 +1,8 @@
-"""Transforms for faces: crops that bring a face to the size of some anchor, and mirrors that know left from right."""
+"""Transforms for faces: crops that bring a face to the size of some anchor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -78,28 +77,3 @@ class DataAnchorSampling(Transform):
         sample = sample.padded(size, before[0], before[1], self._fill)
         left, top = left + before[1], top + before[0]
         return cropped(sample, np.array([left, top, left + extent, top + extent]))
-
-
-@register("transform")
-class RandomFaceFlip(Transform):
-    """Mirrors the image left to right, and exchanges the landmarks of the left and of the right.
-
-    Args:
-        prob: How often.
-        order: For each landmark of the mirrored face, which one it was: by default of eyes, nose, corners of the mouth.
-    """
-
-    def __init__(self, prob: float = 0.5, order: Sequence[int] = (1, 0, 2, 4, 3)) -> None:
-        if sorted(order) != list(range(len(order))):
-            raise AttributeValueError(f"RandomFaceFlip: order is {list(order)}; each landmark must stand in it once")
-        self._prob, self._order = check_prob("RandomFaceFlip", prob), list(order)
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample, mirrored or as it was."""
-        if rng.random() >= self._prob:
-            return sample
-        sample = sample.mirrored(horizontal=True)
-        points = sample.instances.keypoints
-        if points is None:
-            return sample
-        return replace(sample, instances=replace(sample.instances, keypoints=points[:, self._order]))

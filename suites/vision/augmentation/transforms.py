@@ -123,7 +123,7 @@ class PadToMultiple(Transform):
 
 
 class RandomFlip(Transform):
-    """Mirrors images and clips.
+    """Mirrors images and clips; points of left and right change places, as their data set's pose says.
 
     Args:
         prob: How often.

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from framework.errors import ShapeError
+from framework.errors import DataError, ShapeError
 from suites.vision.geometry import Move, Placement
+from suites.vision.pose import Pose
 from suites.vision.structures.boxes import Boxes
 from suites.vision.structures.masks import Masks
 
@@ -26,6 +27,7 @@ class Instances:
         crowd: bool [M], COCO's `iscrowd`: a region of many objects, never a training target.
         masks: their shapes, if there are any.
         keypoints: float32 [M, P, 3] (x, y, visible), if there are any; visible is 0 unlabelled, 1 hidden, 2 seen.
+        pose: what the keypoints are, which says those that change places in a mirror.
 
     Raises:
         ShapeError: the fields differ in length.
@@ -38,6 +40,7 @@ class Instances:
     crowd: np.ndarray = field(default=None)  # type: ignore[arg-type]
     masks: Masks | None = None
     keypoints: np.ndarray | None = None
+    pose: Pose | None = None
 
     def __post_init__(self) -> None:
         count = len(self.boxes)
@@ -56,10 +59,11 @@ class Instances:
 
     @classmethod
     def joined(cls, parts: Sequence[Instances]) -> Instances:
-        """The objects of all `parts`; a field that one of them lacks is left out."""
-        shared = [f.name for f in fields(cls) if all(getattr(part, f.name) is not None for part in parts)]
+        """The objects of all `parts`; a field that one of them lacks is left out, and so is a pose that differs."""
+        shared = [name for name in _COLUMNS if all(getattr(part, name) is not None for part in parts)]
         values: dict[str, Any] = {name: _joined([getattr(part, name) for part in parts]) for name in shared}
-        return cls(**values)
+        poses = {part.pose for part in parts}
+        return cls(**values, pose=poses.pop() if len(poses) == 1 else None)
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -75,8 +79,14 @@ class Instances:
         return replace(moved, masks=None if self.masks is None else self.masks.moved(by))
 
     def placed(self, placement: Placement) -> Instances:
-        """The objects without masks where `placement` puts them."""
+        """The objects without masks where `placement` puts them; a mirror exchanges the points of left and right.
+
+        Raises:
+            DataError: it mirrors points of which nothing says what they are.
+        """
         points = self.keypoints
+        if points is not None and placement.mirrors:
+            points = self._exchanged(points)
         if points is not None:
             points = np.concatenate([placement.points(points[..., :2]), points[..., 2:]], axis=-1).astype(np.float32)
         return replace(self, boxes=self.boxes.placed(placement), masks=None, keypoints=points)
@@ -95,6 +105,8 @@ class Instances:
             masks = self.masks.warped(matrix, size)
             array = np.where((masks.areas() > 0)[:, None], masks.boxes().array, array).astype(array.dtype)
         points = self.keypoints
+        if points is not None and np.linalg.det(matrix[:, :2]) < 0:
+            points = self._exchanged(points)
         if points is not None:
             points = np.concatenate([_mapped(points[..., :2], matrix), points[..., 2:]], axis=-1).astype(np.float32)
         return replace(self, boxes=Boxes(array), masks=self.masks if masks is None else masks, keypoints=points)
@@ -103,9 +115,26 @@ class Instances:
         """The objects with their boxes cut to a picture of `size` (H, W)."""
         return replace(self, boxes=self.boxes.clipped(size))
 
+    def _exchanged(self, points: np.ndarray) -> np.ndarray:
+        """Points [M, P, 3] of left and right under each other's names."""
+        if self.pose is None:
+            if not len(points):
+                return points
+            raise DataError(
+                "Instances: a mirror exchanges the points of left and right, and nothing says which of "
+                f"{points.shape[1]} points these are: give the data set their pairs, or take the flip away"
+            )
+        if len(self.pose.names) != points.shape[1]:
+            count = len(self.pose.names)
+            raise ShapeError(f"Instances: objects have {points.shape[1]} points, but their pose names {count}")
+        return points[:, self.pose.order]
+
     def _present(self) -> dict[str, Boxes | Masks | np.ndarray]:
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {name: getattr(self, name) for name in _COLUMNS}
         return {name: value for name, value in values.items() if value is not None}
+
+
+_COLUMNS = tuple(f.name for f in fields(Instances) if f.name != "pose")
 
 
 def _mapped(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:

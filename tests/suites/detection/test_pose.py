@@ -11,9 +11,10 @@ from pycocotools.cocoeval import COCOeval
 from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.coco import CocoDetection
 from suites.detection.metrics import CocoEvaluator
-from suites.detection.pose import COCO_PERSON, Pose, located
+from suites.detection.pose import located
 from suites.detection.processor import DetectionProcessor, found_on_originals
-from suites.detection.transforms.faces import RandomFaceFlip
+from suites.detection.transforms import RandomFlip
+from suites.vision.pose import COCO_PERSON, Pose
 from suites.vision.structures import Boxes, Instances
 
 THREE = Pose(("nose", "left", "right"), (0, 2, 1), ((0, 1), (0, 2)))
@@ -33,20 +34,6 @@ def test_a_point_is_the_centre_of_the_largest_pixel_of_the_enlarged_map():
     peak[0, 2, 5] = 1
     assert np.abs(located(peak, np.array([[0, 0, 80, 80]], np.float32))[0, 0] - (55, 25)).max() <= 5
     assert located(maps[:0], boxes[:0]).shape == (0, 3, 2)
-
-
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: Pose(()), "names is \\[\\]; it needs one or more"),
-        (lambda: Pose(("a", "a")), "each another"),
-        (lambda: Pose(("a", "b"), (0, 0)), r"mirrored is \[0, 0\]; each of 2 points"),
-        (lambda: Pose(("a", "b"), (), ((0, 2),)), "skeleton names points beyond 0 to 1"),
-    ],
-)
-def test_a_wrong_pose_is_refused(make, match):
-    with pytest.raises(AttributeValueError, match=match):
-        make()
 
 
 def test_cocos_person_is_the_data_sets(shared_data):
@@ -115,24 +102,54 @@ def test_a_coco_file_gives_the_points_of_its_objects_and_a_mirror_exchanges_them
     points = sample.instances.keypoints
     assert points.shape == (1, 4, 3) and (points[..., 2] == 2).all()
     np.testing.assert_array_equal(dataset.ground_truth().points[:1], points)
-    mirrored = RandomFaceFlip(1.0, (0, 2, 1, 3))(sample, RNG).instances.keypoints
+    mirrored = RandomFlip(1.0)(sample, RNG).instances.keypoints
     width = sample.size[1]
     np.testing.assert_allclose(mirrored[0, 1, :2], (width - points[0, 2, 0], points[0, 2, 1]))
 
 
-def written(folder, keypoints, names=("a", "b")):
+def written(folder, keypoints, names=("a", "b"), pairs=None, **category):
     cv2.imwrite(str(folder / "0.png"), np.zeros((20, 20, 3), np.uint8))
     annotation = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [2, 2, 9, 9], "keypoints": keypoints}
     document = {
         "images": [{"id": 1, "file_name": "0.png", "height": 20, "width": 20}], "annotations": [annotation],
-        "categories": [{"id": 1, "name": "x", **({"keypoints": list(names)} if names else {})}],
+        "categories": [{"id": 1, "name": "x", **({"keypoints": list(names)} if names else {}), **category}],
     }  # fmt: skip
     (folder / "a.json").write_text(json.dumps(document))
-    return CocoDetection(folder / "a.json", folder, keypoints=True)
+    return CocoDetection(folder / "a.json", folder, keypoints=True, point_pairs=pairs)
 
 
 def test_an_object_without_points_has_none_to_see(tmp_path):
     assert (written(tmp_path, None)[0].instances.keypoints == 0).all()
+
+
+def test_points_outside_of_the_picture_are_unlabelled_and_counted(tmp_path):
+    dataset = written(tmp_path, [5, 5, 2, 21, 5, 2])
+    assert dataset[0].instances.keypoints[0].tolist() == [[5, 5, 2], [0, 0, 0]]
+    assert dataset.left_out() == {"points outside of their image left out": 1}
+
+
+def test_names_without_sides_need_pairs_to_be_mirrored(tmp_path):
+    with pytest.raises(DataError, match="'0' and so on, do not tell left from right: give their pairs"):
+        RandomFlip(1.0)(written(tmp_path, [5, 5, 2, 9, 5, 2], ("0", "1"))[0], RNG)
+    dataset = written(tmp_path, [5, 5, 2, 9, 5, 2], ("0", "1"), [("0", "1")])
+    assert RandomFlip(1.0)(dataset[0], RNG).instances.keypoints[0].tolist() == [[11, 5, 2], [15, 5, 2]]
+    with pytest.raises(DataError, match="no point is called 'c'"):
+        written(tmp_path, [5, 5, 2, 9, 5, 2], pairs=[("a", "c")])
+
+
+@pytest.mark.parametrize(
+    ("skeleton", "match"),
+    [([[1, 3]], "names the point 3; there are 1 to 2: a, b"), ([["a", "c"]], "no point is called 'c'"),
+     ("ab", "must be pairs of numbers")],
+)  # fmt: skip
+def test_a_skeleton_of_unknown_points_is_an_error(tmp_path, skeleton, match):
+    with pytest.raises(DataError, match=match):
+        written(tmp_path, [5, 5, 2, 9, 5, 2], skeleton=skeleton)
+
+
+def test_a_skeleton_counts_from_one_or_names_its_points(tmp_path):
+    assert written(tmp_path, [5, 5, 2, 9, 5, 2], skeleton=[[1, 2]]).pose.skeleton == ((0, 1),)
+    assert written(tmp_path, [5, 5, 2, 9, 5, 2], skeleton=[["b", "a"]]).pose.skeleton == ((1, 0),)
 
 
 @pytest.mark.parametrize("wrong", [[1, 2, 2], [1, 2, 2, 3, 4, "x"], "abc", [1, 2, 2, 3, 4, 1e999], {"a": 1}])

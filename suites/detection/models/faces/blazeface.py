@@ -24,12 +24,12 @@ from suites.detection.models.base import Detections, Head, NoNeck, PostProcess, 
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.ssd import CODE
 from suites.detection.models.torchvision_names import convs
-from suites.detection.pose import Pose
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.engine.weights import Names
 from suites.vision.backbones import Backbone
+from suites.vision.pose import Pose
 
 SCHEME = "blazeface"
 # Left and right are the person's.

@@ -14,15 +14,14 @@ from framework.tensor import Tensor
 from suites.detection.models.base import Neck
 from suites.detection.models.ssd import SSD, SSDHead
 from suites.detection.models.torchvision_names import convs
-from suites.detection.pose import Pose
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.vision.backbones import MobileNetV1
 from suites.vision.backbones.naming import conv_norm
+from suites.vision.pose import FACE_POINTS
 
 SCHEME = "retinaface"
 # Left and right are the picture's.
-POINTS = Pose(("left_eye", "right_eye", "nose", "left_mouth", "right_mouth"), mirrored=(1, 0, 2, 4, 3))
 _BLOCKS = tuple((1, k) for k in range(1, 6)) + tuple((2, k) for k in range(6)) + tuple((3, k) for k in range(2))
 
 
@@ -95,7 +94,7 @@ class RetinaFace(SSD):
     """
 
     default_neck = ContextPyramid
-    points = POINTS
+    points = FACE_POINTS
 
     @property
     def schemes(self) -> tuple[str, ...]:

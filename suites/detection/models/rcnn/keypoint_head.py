@@ -15,9 +15,9 @@ from framework.tensor import Tensor
 from suites.detection.matching import rows_of
 from suites.detection.models.base import Detections
 from suites.detection.models.rcnn.regions import RegionPool, Regions
-from suites.detection.pose import COCO_PERSON, Pose
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
+from suites.vision.pose import COCO_PERSON, Pose
 
 _POOL = RegionPool(size=14)
 _NOT_ASKED = -100  # labels of points that are not learnt

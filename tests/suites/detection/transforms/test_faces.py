@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError
-from suites.detection.transforms import DataAnchorSampling, RandomFaceFlip, collate
+from suites.detection.transforms import DataAnchorSampling, RandomFlip, collate
+from suites.vision.pose import FACE_POINTS
 from tests.suites.detection.transforms.helpers import painted
 
 
@@ -42,12 +43,10 @@ def test_wrong_arguments_are_refused():
 def test_a_mirrored_face_has_its_left_eye_on_the_left():
     sample = painted([(10, 10, 40, 40)], size=(60, 80))
     points = np.array([[[15, 20, 2], [35, 20, 2], [25, 25, 2], [18, 35, 2], [32, 35, 1]]], np.float32)
-    sample = replace(sample, instances=replace(sample.instances, keypoints=points))
-    flipped = RandomFaceFlip(prob=1)(sample, np.random.default_rng(0))
+    sample = replace(sample, instances=replace(sample.instances, keypoints=points, pose=FACE_POINTS))
+    flipped = RandomFlip(prob=1)(sample, np.random.default_rng(0))
     assert flipped.instances.keypoints[0].tolist() == [[45, 20, 2], [65, 20, 2], [55, 25, 2], [48, 35, 1], [62, 35, 2]]
-    assert RandomFaceFlip(prob=0)(sample, np.random.default_rng(0)) is sample
-    with pytest.raises(AttributeValueError, match=r"order is \[0, 0\]"):
-        RandomFaceFlip(order=(0, 0))
+    assert RandomFlip(prob=0)(sample, np.random.default_rng(0)) is sample
     batch = collate([flipped, painted([])], landmarks=5)
     assert batch["landmarks"].shape == (2, 16, 5, 3) and not batch["landmarks"][1].any()
     np.testing.assert_array_equal(batch["landmarks"][0, 0], flipped.instances.keypoints[0])
