@@ -2,5 +2,6 @@
 
 from suites.ocr.datasets.lines import LineList
 from suites.ocr.datasets.pages import IcdarText, PaddleText
+from suites.ocr.datasets.tools import LabelmeText, TextOcr
 
-__all__ = ["IcdarText", "LineList", "PaddleText"]
+__all__ = ["IcdarText", "LabelmeText", "LineList", "PaddleText", "TextOcr"]
