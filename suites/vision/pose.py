@@ -105,3 +105,22 @@ COCO_SIGMAS = (
     0.026, 0.025, 0.025, 0.035, 0.035, 0.079, 0.079, 0.072, 0.072, 0.062, 0.062, 0.107, 0.107, 0.087, 0.087, 0.089,
     0.089,
 )  # fmt: skip
+
+
+def _face_68() -> Pose:
+    """The 68 points of 300-W: jaw, brows, nose, eyes, outer and inner lips; left is the picture's left."""
+    jaw = [f"jaw_{k}" for k in range(17)]
+    left, right = [f"left_brow_{k}" for k in range(5)], [f"right_brow_{k}" for k in range(5)]
+    nose = [f"nose_{k}" for k in range(9)]
+    eyes = [f"{side}_eye_{k}" for side in ("left", "right") for k in range(6)]
+    lips = [f"lip_{k}" for k in range(20)]
+    mirror = [16 - k for k in range(17)] + [26 - k for k in range(10)] + [27, 28, 29, 30, 35, 34, 33, 32, 31]
+    mirror += [45, 44, 43, 42, 47, 46, 39, 38, 37, 36, 41, 40]
+    mirror += [54, 53, 52, 51, 50, 49, 48, 59, 58, 57, 56, 55, 64, 63, 62, 61, 60, 67, 66, 65]
+    lines = [(16, 17), (21, 22), (26, 27), (30, 31), (35, 36), (41, 42), (47, 48), (59, 60)]
+    skeleton = [(k, k + 1) for k in range(67) if (k, k + 1) not in lines]
+    skeleton += [(41, 36), (47, 42), (59, 48), (67, 60)]
+    return Pose((*jaw, *left, *right, *nose, *eyes, *lips), tuple(mirror), tuple(skeleton))
+
+
+FACE_68 = _face_68()

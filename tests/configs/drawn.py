@@ -21,6 +21,7 @@ from suites.segmentation.datasets.cityscapes import CLASSES as CITYSCAPES
 from suites.segmentation.labels import encode_labels
 from suites.video.features import FeatureWriter
 from suites.vision.pictures.images import write_image
+from suites.vision.pose import COCO_PERSON
 from tests.suites.detection.datasets.helpers import voc_xml
 from tests.suites.video.helpers import write_video
 from tests.suites.video.test_youtube8m import example, record
@@ -153,6 +154,26 @@ def wider(arguments: Arguments, classes: int) -> None:
     lines(root / "wider_face_split" / f"wider_face_{part}_bbx_gt.txt", listed)
     if arguments.get("landmarks"):
         lines(arguments["landmarks"], marked)
+
+
+def coco_keypoints(arguments: Arguments, classes: int) -> None:
+    images, rows = [], []
+    for number in range(COUNT):
+        picture(Path(arguments["images"]) / f"{number}.png")
+        images.append({"id": number, "file_name": f"{number}.png"})
+        points = [value for k in range(len(COCO_PERSON.names)) for value in (10 + 3 * k, 8 + 2 * k, 2)]
+        rows.append({"id": number, "image_id": number, "category_id": 1, "bbox": [8, 6, 56, 46], "keypoints": points})
+    kinds = [{"id": 1, "name": "person", "keypoints": list(COCO_PERSON.names)}]
+    write(arguments["annotations"], json.dumps({"images": images, "annotations": rows, "categories": kinds}))
+
+
+def point_table(arguments: Arguments, classes: int) -> None:
+    root, table = Path(arguments["root"]), arguments["table"]
+    names = [f"{table}{number}.png" for number in range(COUNT)]
+    for name in names:
+        picture(root / name)
+    points = ",".join(f"{10 + k},{50 - k % 40}" for k in range(68))
+    lines(root / table, [f"{name},{points}" for name in names])
 
 
 def icdar_text(arguments: Arguments, classes: int) -> None:
@@ -380,6 +401,8 @@ WRITERS: dict[str, Callable[[Arguments, int], None]] = {
     "DigitScenes": lambda arguments, classes: None,
     "Documents": documents,
     "FrameFolders": frame_folders,
+    "CocoKeypoints": coco_keypoints,
+    "PointTable": point_table,
     "IcdarText": icdar_text,
     "ImageFolder": image_folder,
     "ImageLabelPairs": pairs,

@@ -9,6 +9,9 @@ from suites.ctr.retrieval.scores import RetrievalScores
 from suites.detection.metrics import CocoEvaluator, VocEvaluator
 from suites.detection.task import BoxMetric
 from suites.engine.contract.metric import Metric
+from suites.keypoints.decoding import Reader
+from suites.keypoints.metrics import Figures as PoseFigures
+from suites.keypoints.metrics import PoseMetric
 from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
 from suites.nlp.metrics.reading import Found
 from suites.ocr.alphabet import Alphabet
@@ -104,6 +107,19 @@ def label_maps():
     return lambda: SegmentationMetric(["a", "b", "c"], Figures(0.2)), feed
 
 
+def poses():
+    """People of 17 points, some of them unlabelled."""
+    maps = RNG.random((SIZE, 12, 12, 17)).astype(np.float32)
+    truth = np.concatenate([RNG.uniform(0, 48, (SIZE, 17, 2)), RNG.integers(0, 3, (SIZE, 17, 1))], axis=2)
+    batch = {"truth": truth, "areas": np.full(SIZE, 4000.0), "sides": np.full((SIZE, 2), 48.0)}
+    batch |= {"image_ids": np.arange(SIZE) // 2, "matrices": np.tile(np.eye(2, 3), (SIZE, 1, 1))}
+
+    def feed(metric, part):
+        metric.update({"heatmaps": maps[part]}, {name: values[part] for name, values in batch.items()})
+
+    return lambda: PoseMetric(PoseFigures(normaliser=(1, 2)), 17, Reader(4, 2.0)), feed
+
+
 def several(kind=MultiLabel):
     """Samples with any number of 4 classes."""
     truth, scores = (RNG.random((SIZE, 4)) < 0.4).astype(np.float32), RNG.random((SIZE, 4))
@@ -175,6 +191,7 @@ CASES = {
     "CocoEvaluator": boxes(CocoEvaluator),
     "VocEvaluator": boxes(VocEvaluator),
     "SegmentationMetric": label_maps(),
+    "PoseMetric": poses(),
     "FoundTexts": found_texts(),
     "ReadLines": read_lines(),
 }

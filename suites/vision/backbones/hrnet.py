@@ -17,8 +17,8 @@ from suites.vision.backbones.naming import conv_norm
 from suites.vision.backbones.residual import EXPANSION, Plan, residual_stage, stage_names
 
 _STEM = 64
-_BLOCKS = 4  # of each branch of a module, and of the first stage
-_MODULES = (1, 4, 3)  # of the stages with 2, 3 and 4 branches
+# Of the first stage and of each branch of a module the blocks, and the modules of the stages with 2, 3 and 4 branches.
+_SIZES = {"full": (4, (1, 4, 3)), "small": (2, (1, 3, 2))}
 
 
 @register("backbone")
@@ -32,6 +32,7 @@ class HRNet(Backbone):
             3 and 4 branches too, which all work at stride 4 as well.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
+        size: "small" has half the blocks, and modules 1, 3, 2 in place of 1, 4, 3: its authors' W18-small-v2.
         upsampling: how coarse maps are enlarged where they are added to finer ones: the classifiers' way, or that of
             their authors' segmentation networks.
     """
@@ -46,20 +47,22 @@ class HRNet(Backbone):
         frozen_norm: bool = False,
         pretrained: str | None = None,
         upsampling: Literal["nearest", "bilinear"] = "nearest",
+        size: Literal["full", "small"] = "full",
     ) -> None:
         super().__init__()
+        blocks, modules = _SIZES[size]
         self.strides = check_strides("HRNet", out_strides, (4, 8, 16, 32))
         self.channels = tuple(width * s // 4 for s in self.strides)
         self.stem = nn.Sequential(nn.ConvBNAct(3, _STEM, 3, 2), nn.ConvBNAct(_STEM, _STEM, 3, 2))
-        self.first = residual_stage(_STEM, _BLOCKS, Plan(_STEM, True))
+        self.first = residual_stage(_STEM, blocks, Plan(_STEM, True))
         at: list[int] = [_STEM * EXPANSION]
         self.transitions, self.stages = nn.LayerList(), nn.LayerList()
-        for count in _MODULES:
+        for count in modules:
             wanted = [width << i for i in range(len(at) + 1)]
             self.transitions.append(_Transition(at, wanted))
-            self.stages.append(nn.Sequential(*[_Module(wanted, upsampling) for _ in range(count)]))
+            self.stages.append(nn.Sequential(*[_Module(wanted, upsampling, blocks) for _ in range(count)]))
             at = wanted
-        self._width = width
+        self._width, self._small = width, size == "small"
         self.as_published = upsampling == "nearest"
         self.finish(freeze_at, frozen_norm, pretrained)
 
@@ -71,7 +74,8 @@ class HRNet(Backbone):
     def origins_in(self, scheme: str) -> Origins:
         """The classifiers of its authors, as timm calls them."""
         called = f"hrnet_w{self._width}"
-        return Origins((called, f"{called}_ssld")) if scheme == "timm" else Origins()
+        names = (f"{called}_small_v2",) if self._small else (called, f"{called}_ssld")
+        return Origins(names) if scheme == "timm" else Origins()
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
@@ -116,10 +120,10 @@ class _Transition(nn.Layer):
 class _Module(nn.Layer):
     """B branches of basic blocks, then each map is the sum of all, brought to its size and channels."""
 
-    def __init__(self, channels: Sequence[int], upsampling: Literal["nearest", "bilinear"]) -> None:
+    def __init__(self, channels: Sequence[int], upsampling: Literal["nearest", "bilinear"], blocks: int) -> None:
         super().__init__()
         self._enlarged = ops.resize_nearest if upsampling == "nearest" else ops.resize_bilinear
-        self.branches = nn.LayerList(residual_stage(c, _BLOCKS, Plan(c, False)) for c in channels)
+        self.branches = nn.LayerList(residual_stage(c, blocks, Plan(c, False)) for c in channels)
         self.paths = nn.LayerList()  # to each map from each other one, row by row
         for i, out in enumerate(channels):
             for j, have in enumerate(channels):

@@ -1,0 +1,137 @@
+"""What data sets of points share: objects of pictures of a folder or zip, by index, and what was left out.
+
+Letters: T objects, L points.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.engine.data.files import Source
+from suites.engine.registry import register_role
+from suites.engine.reporting import Tally
+from suites.keypoints.sample import PoseSample
+from suites.vision.pictures.glances import Glance, glances
+from suites.vision.pictures.images import decode_image
+from suites.vision.pose import Pose
+from suites.vision.structures import Boxes, Instances
+
+_log = logging.getLogger(__name__)
+_ROUNDING = 0.5  # pixels that a point may lie outside
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One object as a file has it.
+
+    Attributes:
+        file: its picture.
+        image_id: of its picture.
+        box: x1, y1, x2, y2.
+        points: float32 [L, 3], (x, y, visible).
+        area: square pixels.
+    """
+
+    file: str
+    image_id: int
+    box: tuple[float, float, float, float]
+    points: np.ndarray
+    area: float
+
+
+class PoseDataset:
+    """Objects with points; read-only, picklable. Those without a labelled point are left out and counted.
+
+    Attributes:
+        class_names: one, what the objects are.
+        pose: what the L points are; None where nothing says it.
+        passed: what lies among its files and is not read.
+    """
+
+    num_classes = 1
+
+    def __init__(
+        self,
+        what: str,
+        source: Source,
+        objects: Sequence[Labelled],
+        skipped: Tally,
+        pose: Pose | None,
+        kind: str,
+        limit: int | None = None,
+    ) -> None:
+        """Args: words for messages, where the pictures lie, the objects, what was left out, the points, the class, and
+        how many objects at most."""
+        labelled = [each for each in objects if (each.points[:, 2] > 0).any()]
+        kept = labelled[:limit]
+        if not kept:
+            raise DataError(f"{what}: there are no objects with a labelled point")
+        self.class_names, self.pose = (kind,), pose
+        self._objects, self._skipped = kept, skipped
+        names = sorted({each.file for each in kept})
+        self._files = source.table(names)
+        places = {name: at for at, name in enumerate(names)}
+        self._owners = np.array([places[each.file] for each in kept])
+        self.passed = source.passed
+        unseen = len(objects) - len(labelled)
+        more = f"; {unseen} objects without a labelled point left out" if unseen else ""
+        _log.info("%s: %d objects in %d pictures%s", what, len(kept), len(names), more)
+        self.passed.say(what)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __getitem__(self, index: int) -> PoseSample:
+        """Object `index`; points outside of the picture are unlabelled. A DataError names a file of no picture."""
+        labelled = self._objects[index]
+        image = self.image(index)
+        points = within(labelled.points, image.shape[:2])
+        box = np.array([labelled.box], np.float32)
+        objects = Instances(Boxes(box), np.zeros(1, np.int64), keypoints=points[None], pose=self.pose)
+        return PoseSample(
+            image=image,
+            instances=objects,
+            truth=points,
+            image_id=labelled.image_id,
+            number=index,
+            area=labelled.area,
+            sides=(float(box[0, 2] - box[0, 0]), float(box[0, 3] - box[0, 1])),
+        )
+
+    def image(self, index: int) -> np.ndarray:
+        """The picture of object `index`, uint8 RGB [H, W, 3]."""
+        return decode_image(self._files.read(self._owners[index]), self.name_of(index))
+
+    def part(self, index: int) -> np.ndarray:
+        """What its box shows of it."""
+        image = self.image(index)
+        x1, y1, x2, y2 = self._objects[index].box
+        height, width = image.shape[:2]
+        top, left = min(max(0, int(y1)), height - 1), min(max(0, int(x1)), width - 1)
+        return np.ascontiguousarray(image[top : max(top + 1, int(np.ceil(y2))), left : max(left + 1, int(np.ceil(x2)))])
+
+    def name_of(self, index: int) -> str:
+        """The picture's file."""
+        return self._files.full_name(self._owners[index])
+
+    def glances(self) -> Iterator[Glance | DataError]:
+        """What the files say without decoding."""
+        return glances(self._files, self._owners)
+
+    def skipped(self) -> Tally:
+        """What was left out when the set was opened, and why."""
+        return self._skipped
+
+
+def within(points: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """Points [L, 3] of which those outside of a picture of `size` (H, W) are unlabelled, all 0."""
+    far = (points[:, :2] < -_ROUNDING) | (points[:, :2] > np.array([size[1], size[0]]) + _ROUNDING)
+    return np.where(far.any(axis=1, keepdims=True), 0, points).astype(np.float32)
+
+
+register_role("dataset", PoseDataset, doc="objects with points, by index")

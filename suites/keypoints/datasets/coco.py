@@ -1,0 +1,100 @@
+"""CocoKeypoints: objects with points of a JSON file in COCO's format (https://cocodataset.org/#format-data)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework.errors import AttributeValueError, DataError
+from suites.engine.data.intake.texts import json_in
+from suites.engine.data.skipping import MAX_SKIPPED, leave_out
+from suites.engine.data.sources import open_source, read_file
+from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.keypoints.datasets.base import Labelled, PoseDataset
+from suites.vision.files import listed_file
+from suites.vision.pose import Pose
+
+
+@register("dataset")
+class CocoKeypoints(PoseDataset):
+    """The objects of one category, each with its points; crowd regions are left out.
+
+    Args:
+        annotations: the JSON file, which may lie in a zip.
+        images: folder of the pictures, or a folder inside a zip.
+        category: whose objects; null for the only one that names points.
+        point_pairs: pairs of names of points that change places in a mirror, where the names do not say it.
+        limit: how many objects at most; null for all.
+        max_skipped: share of the objects that may be malformed; they are left out and logged.
+
+    Raises:
+        DataError: names the file, and what is wrong with it.
+    """
+
+    def __init__(
+        self,
+        annotations: str,
+        images: str,
+        *,
+        category: str | None = None,
+        point_pairs: Sequence[tuple[str, str]] | None = None,
+        limit: int | None = None,
+        max_skipped: float = MAX_SKIPPED,
+    ) -> None:
+        document = json_in(read_file(Path(annotations)), annotations)
+        number, kind, pose = _category(document, category, annotations)
+        if point_pairs is not None:
+            pose = pose.paired(point_pairs)
+        source, skipped = open_source(images), Tally()
+        pictures = {image["id"]: image for image in document["images"]}
+        objects: list[Labelled] = []
+        wrong: list[str] = []
+        rows = [row for row in document["annotations"] if row.get("category_id") == number and not row.get("iscrowd")]
+        for row in rows:
+            try:
+                if row.get("image_id") not in pictures:
+                    raise DataError(f"is of image {row.get('image_id')!r}, which is not among the images")
+                file = listed_file(source, str(pictures[row["image_id"]].get("file_name", "")))
+                objects.append(_labelled(row, file, len(pose.names)))
+            except DataError as error:
+                wrong.append(f"{annotations}: annotation {row.get('id')}: {error}")
+        leave_out(f"CocoKeypoints {annotations}", wrong, len(rows), max_skipped, "objects")
+        for reason in wrong:
+            skipped.skip(annotations, reason)
+        super().__init__(f"CocoKeypoints {annotations}", source, objects, skipped, pose, kind, limit)
+
+
+def _category(document: Any, wanted: str | None, where: str) -> tuple[int, str, Pose]:
+    """The id, name and points of a category."""
+    keys = ("images", "annotations", "categories")
+    if not isinstance(document, dict) or any(not isinstance(document.get(key), list) for key in keys):
+        raise DataError(f"{where}: COCO needs the lists images, annotations and categories")
+    rows = [row for row in document["categories"] if isinstance(row, dict) and row.get("keypoints")]
+    named = [row for row in rows if wanted is None or row.get("name") == wanted]
+    if len(named) != 1:
+        known = ", ".join(str(row.get("name")) for row in rows) or "none"
+        meant = "one category" if wanted is None else f"the category {wanted!r}"
+        raise DataError(f"{where}: {meant} is needed that names keypoints; those that do: {known}")
+    (row,) = named
+    try:
+        skeleton = tuple((int(a) - 1, int(b) - 1) for a, b in row.get("skeleton") or ())
+        pose = Pose(tuple(map(str, row["keypoints"])), (), skeleton)
+    except (AttributeValueError, TypeError, ValueError) as error:
+        raise DataError(f"{where}: category {row.get('name')!r}: {error}") from None
+    return row["id"], str(row.get("name")), pose
+
+
+def _labelled(row: dict[str, Any], file: str, count: int) -> Labelled:
+    try:
+        points = np.asarray(row.get("keypoints") or [0] * 3 * count, np.float32).reshape(count, 3)
+        x, y, width, height = (float(side) for side in row["bbox"])
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"needs bbox [x, y, width, height] and keypoints, {count} times x, y, visible") from None
+    if not np.isfinite([x, y, width, height]).all() or not np.isfinite(points).all() or min(width, height) <= 0:
+        raise DataError(f"bbox is {row['bbox']}; a box of finite numbers with an area is needed, and finite points")
+    area = float(row.get("area") or width * height)
+    return Labelled(file, int(row["image_id"]), (x, y, x + width, y + height), points, area)

@@ -1,0 +1,27 @@
+"""What every network of points offers.
+
+Letters: N objects, H W image size, s stride of the heatmaps, L points.
+"""
+
+from __future__ import annotations
+
+from framework import nn
+from suites.engine.registry import register_role
+from suites.vision.pose import COCO_PERSON, FACE_68, FACE_POINTS, Pose
+
+KNOWN_POSES = {"coco_person": COCO_PERSON, "face_5": FACE_POINTS, "face_68": FACE_68}
+
+
+class PoseModel(nn.Layer):
+    """Crops of objects [N, H, W, 3] to heatmaps [N, H/s, W/s, L].
+
+    Attributes:
+        pose: what the L points are.
+        stride: s.
+    """
+
+    pose: Pose
+    stride: int
+
+
+register_role("pose_model", PoseModel, doc="A network of points.")

@@ -1,0 +1,88 @@
+"""What stands around a network of points when it predicts: a picture of one object to its points.
+
+Letters: N objects, L points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
+
+from suites.engine.config import build_value, plain
+from suites.engine.contract.batch import Batch
+from suites.keypoints.decoding import Reader
+from suites.keypoints.sample import PoseSample
+from suites.vision.augmentation.pipeline import Transform
+from suites.vision.drawing import class_colour, enlarged, stroke
+from suites.vision.pose import Pose
+from suites.vision.processor import ImageProcessor
+from suites.vision.structures import Boxes, Instances
+
+_SURE = 0.2  # the score of a point from which on it is drawn
+
+
+class PoseProcessor(ImageProcessor):
+    """Pictures of one object each, which its box fills, to points.
+
+    Args:
+        transforms: those of evaluation.
+        class_names: one.
+        pose: what the points are.
+        reader: how points are read from heatmaps.
+    """
+
+    suite: ClassVar[str] = "keypoints"
+
+    def __init__(
+        self,
+        transforms: Sequence[Transform],
+        class_names: Sequence[str],
+        pose: Pose | dict[str, Any],
+        reader: Reader | dict[str, Any],
+    ) -> None:
+        super().__init__(transforms, class_names)
+        self._pose: Pose = build_value(pose, Pose, suite=self.suite) if isinstance(pose, dict) else pose
+        self._reader: Reader = build_value(reader, Reader, suite=self.suite) if isinstance(reader, dict) else reader
+
+    def metadata(self) -> dict[str, Any]:
+        """All arguments of the constructor."""
+        pose, reader = plain(self._pose, suite=self.suite), plain(self._reader, suite=self.suite)
+        return {**super().metadata(), "pose": pose, "reader": reader}
+
+    def sample_of(self, item: np.ndarray, number: int) -> PoseSample:
+        """A picture [H, W, 3] whose box is all of it."""
+        height, width = item.shape[:2]
+        box = Boxes(np.array([[0, 0, width, height]], np.float32))
+        return PoseSample(
+            image=item, instances=Instances(box, np.zeros(1, np.int64)), number=number, sides=(width, height)
+        )
+
+    def collate(self, samples: Sequence[PoseSample]) -> Batch:
+        """The batch."""
+        return {"images": np.stack([s.image for s in samples]), "matrices": np.stack([s.matrix for s in samples])}
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, Any]]:
+        """For each picture `keypoints`, {name: [x, y, score]} in its pixels."""
+        found = []
+        for places, heights in zip(*self._reader(outputs["heatmaps"], batch["matrices"]), strict=True):
+            rows = zip(self._pose.names, places, heights, strict=True)
+            keypoints = {name: [round(float(x), 2), round(float(y), 2), round(float(s), 4)] for name, (x, y), s in rows}
+            found.append({"keypoints": keypoints})
+        return found
+
+    def draw(self, item: np.ndarray, result: dict[str, Any]) -> np.ndarray:
+        """The picture with the points that are sure enough, and the skeleton between them."""
+        canvas, factor = enlarged(item)
+        rows = list(result["keypoints"].values())
+        places = [(round(x * factor), round(y * factor)) for x, y, _ in rows]
+        sure = [score >= _SURE for *_, score in rows]
+        for a, b in self._pose.skeleton:
+            if sure[a] and sure[b]:
+                cv2.line(canvas, places[a], places[b], class_colour(0), stroke(canvas)[1])
+        for at, place in enumerate(places):
+            if sure[at]:
+                cv2.circle(canvas, place, stroke(canvas)[1] + 1, class_colour(1), cv2.FILLED)
+        return canvas

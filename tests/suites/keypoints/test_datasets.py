@@ -1,0 +1,69 @@
+"""Objects of COCO's files and of tables; what is wrong with one is said, and what it lacks is no truth."""
+
+import numpy as np
+import pytest
+
+from framework.errors import DataError
+from suites.keypoints.datasets import CocoKeypoints, PointTable
+from suites.vision.pictures.images import write_image
+from tests.suites.keypoints.helpers import coco, person
+
+
+def test_an_object_has_its_box_and_points(tmp_path):
+    dataset = CocoKeypoints(*coco(tmp_path, [person(0), person(1)]))
+    sample = dataset[1]
+    assert len(dataset) == 2 and sample.number == 1 and sample.image_id == 1 and sample.sides == (44, 44)
+    assert sample.instances.boxes.array.tolist() == [[16, 8, 60, 52]]
+    assert sample.instances.keypoints.shape == (1, 17, 3) and sample.truth[3].tolist() == [26, 18, 2]
+    assert dataset.part(1).shape == (44, 44, 3) and dataset.class_names == ("person",)
+
+
+def test_objects_without_a_labelled_point_and_crowds_are_left_out(tmp_path):
+    rows = [person(0), person(1, seen=0), person(2, iscrowd=1), person(3, category_id=2)]
+    assert len(CocoKeypoints(*coco(tmp_path, rows))) == 1
+    assert len(CocoKeypoints(*coco(tmp_path, [person(0, seen=0), person(1), person(2)]), limit=2)) == 2
+    with pytest.raises(DataError, match="there are no objects with a labelled point"):
+        CocoKeypoints(*coco(tmp_path, [person(0, seen=0)]))
+
+
+def test_points_outside_of_the_picture_are_unlabelled(tmp_path):
+    row = person(0)
+    row["keypoints"][:6] = [-5, 10, 2, 20, 200, 2]
+    truth = CocoKeypoints(*coco(tmp_path, [row]))[0].truth
+    assert not truth[:2].any() and (truth[2:, 2] == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"keypoints": [1, 2, 2]}, "annotation 0: needs bbox"),
+        ({"bbox": [1, 2, 0, 4]}, "a box of finite numbers with an area"),
+        ({"image_id": 9}, "is of image 9, which is not among the images"),
+    ],
+)
+def test_a_wrong_object_is_an_error_with_its_number(tmp_path, changes, match):
+    with pytest.raises(DataError, match=match):
+        CocoKeypoints(*coco(tmp_path, [person(0, **changes)]), max_skipped=0)
+
+
+@pytest.mark.parametrize(
+    ("category", "match"),
+    [
+        ({"skeleton": [[1, 99]]}, "skeleton names points beyond 0 to 16"),
+        ({"keypoints": []}, "keypoints; those that do: none"),
+    ],
+)
+def test_a_wrong_category_is_an_error(tmp_path, category, match):
+    with pytest.raises(DataError, match=match):
+        CocoKeypoints(*coco(tmp_path, [person(0)], **category))
+
+
+def test_a_table_has_an_object_a_picture(tmp_path):
+    write_image(tmp_path / "a.png", np.zeros((40, 50, 3), np.uint8))
+    numbers = ",".join(str(5 + k) for k in range(10))
+    (tmp_path / "t.csv").write_text(f"file,x0\na.png,{numbers}\n")
+    sample = PointTable(str(tmp_path), "t.csv", "face_5")[0]
+    assert sample.truth[0].tolist() == [5, 6, 2] and sample.sides == (8, 8) and sample.instances.pose is not None
+    (tmp_path / "t.csv").write_text("a.png,1,2\n")
+    with pytest.raises(DataError, match="has 2 cells; 10 numbers follow a file"):
+        PointTable(str(tmp_path), "t.csv", "face_5", max_skipped=0)
