@@ -14,14 +14,14 @@ from framework.errors import CheckpointError, DataError
 from suites.ctr.datasets.encoding import Cell, Encoder, Numbered, RawRows, transformed
 from suites.ctr.datasets.logfiles import read_log
 from suites.ctr.datasets.memory import as_text
-from suites.ctr.retrieval.items import ItemIndex
-from suites.ctr.retrieval.wishes import KEY, Wish
 from suites.ctr.schema import Schema, schema_of
 from suites.ctr.schema.features import Sequence as Seen
 from suites.ctr.serving import ServedRows
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.naming import entries
+from suites.engine.neighbours.items import ItemIndex
+from suites.engine.neighbours.wishes import KEY, Wish
 
 Item = Mapping[str, Cell]  # a row: texts by column; lists of texts for multi-valued features
 

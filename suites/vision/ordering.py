@@ -5,6 +5,7 @@ Letters: S samples, K classes. An order is a pure function of (seed, epoch), so 
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,6 +16,8 @@ from framework.data import Sampler
 from framework.data.streams import order_rng
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.registry import register, register_role
+
+_log = logging.getLogger(__name__)
 
 
 class Classed(Protocol):
@@ -125,6 +128,69 @@ class ClassAware(Order):
         if not count.any():
             raise DataError("ClassAware: no sample has an object, so there is no class to draw")
         return _Weighted(np.array([(1 / count[kind]).sum() for kind in kinds]), seed)
+
+
+class _Groups:
+    """Groups of m samples of one class, in rounds: each round has a group of every class that has one left.
+
+    Neighbouring groups of a round are of different classes; so a batch has a class twice only where it spans two
+    rounds.
+    """
+
+    def __init__(self, members: Sequence[np.ndarray], m: int, seed: int) -> None:
+        self._members, self._m, self._seed = members, m, seed
+        self._counts = np.array([max(len(own) // m, 1) for own in members], np.int64)
+
+    def __len__(self) -> int:
+        return int(self._counts.sum()) * self._m
+
+    def order(self, epoch: int) -> np.ndarray:
+        """Returns the epoch's samples, int64 [len(self)]."""
+        rng = order_rng(self._seed, epoch)
+        own = [_drawn(rng, members, self._m * int(n)) for members, n in zip(self._members, self._counts, strict=True)]
+        found = []
+        for at in range(int(self._counts.max())):
+            for k in rng.permutation(np.flatnonzero(self._counts > at)):
+                found.append(own[k][at * self._m : (at + 1) * self._m])
+        return np.concatenate(found).astype(np.int64)
+
+
+def _drawn(rng: np.random.Generator, members: np.ndarray, count: int) -> np.ndarray:
+    """`count` of some samples: each as often as any other, and once more than another at most."""
+    times = -(-count // len(members))
+    return np.concatenate([rng.permutation(members) for _ in range(times)])[:count]
+
+
+class PerClass(Order):
+    """m samples of a class, then m of another: what losses of pairs and triplets need. Batches are multiples of m.
+
+    A class of n samples gives n // m groups an epoch, drawn anew each time; one with fewer than m repeats some. A class
+    with one sample has no pair: it is left out, and the log says so.
+
+    Args:
+        m: samples of a class that follow each other, 2 or more.
+    """
+
+    def __init__(self, m: int = 4) -> None:
+        if m < 2:
+            raise AttributeValueError(f"PerClass: m is {m}; it must be 2 or more")
+        self.m = m
+
+    def sampler(self, dataset: Classed, seed: int) -> Sampler:
+        """Returns the order; raises DataError where fewer than two classes have two samples."""
+        kinds = dataset.classes_of_samples()
+        first = np.array([kind[0] if len(kind) else -1 for kind in kinds], np.int64)
+        members = [np.flatnonzero(first == k) for k in range(int(first.max(initial=-1)) + 1)]
+        paired = [own for own in members if len(own) > 1]
+        alone = sum(len(own) == 1 for own in members)
+        if len(paired) < 2:
+            raise DataError(
+                f"PerClass: {len(paired)} classes have two samples or more, {alone} have one; pairs need two classes "
+                "of two samples each"
+            )
+        if alone:
+            _log.warning("PerClass: %d classes have one sample each and are left out: they have no pair", alone)
+        return _Groups(paired, self.m, seed)
 
 
 def _frequencies(kinds: Sequence[np.ndarray]) -> np.ndarray:

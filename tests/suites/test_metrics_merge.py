@@ -17,6 +17,8 @@ from suites.nlp.metrics.reading import Found
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.metrics import FoundTexts, ReadLines
 from suites.ocr.sample import PageSample
+from suites.retrieval.datasets.pairs import Pairs
+from suites.retrieval.metrics import Neighbours, Verification
 from suites.segmentation.task import Figures, SegmentationMetric
 from suites.video.metrics import TaggedVideos
 from suites.vision.recognition.metrics import Accuracy, MultiLabel
@@ -177,6 +179,31 @@ def read_lines():
     return lambda: ReadLines(Alphabet("abc")), feed
 
 
+def unit_vectors():
+    vectors = RNG.normal(size=(SIZE, 4)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def neighbours():
+    vectors, labels = unit_vectors(), RNG.integers(0, 5, SIZE)
+
+    def feed(metric, part):
+        metric.update({"vectors": vectors[part]}, {"labels": labels[part], "numbers": np.arange(SIZE)[part]})
+
+    return Neighbours, feed
+
+
+def verified():
+    """Pairs across both halves, in three folds."""
+    vectors, first = unit_vectors(), RNG.integers(0, SIZE, 30)
+    pairs = Pairs(first, (first + 1 + np.arange(30)) % SIZE, np.arange(30) % 2 == 0, np.arange(30) // 10)
+
+    def feed(metric, part):
+        metric.update({"vectors": vectors[part]}, {"numbers": np.arange(SIZE)[part]})
+
+    return lambda: Verification(pairs), feed
+
+
 CASES = {
     "Accuracy": (lambda: Accuracy([str(k) for k in range(7)]), classes_of(7, "labels")),
     "MultiLabel": several(),
@@ -194,6 +221,8 @@ CASES = {
     "PoseMetric": poses(),
     "FoundTexts": found_texts(),
     "ReadLines": read_lines(),
+    "Neighbours": neighbours(),
+    "Verification": verified(),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import chain_of, graph_pass, place_of
@@ -64,7 +64,10 @@ def _computes_half(op: Operation) -> bool:
 
 def _repeats(op: Operation) -> bool:
     """Whether a chain can make what the operation gives without reading that from memory: one value spread out."""
-    return op.info.spreads and not any(a["name"] == "axes" and op.attr("axes") for a in op.info.attrs)
+    if not op.info.spreads or not any(a["name"] == "axes" for a in op.info.attrs):
+        return op.info.spreads
+    axes = op.attr("axes")
+    return isinstance(axes, Sequence) and not axes  # a single axis may be written as a number, such as 0
 
 
 def _like(op: Operation) -> Value | None:

@@ -5,7 +5,7 @@ All read folders and zips in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -21,9 +21,7 @@ from suites.engine.names import listing
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
 from suites.vision.files import held_out, listed_file, pictures_below, read_lines, read_list
-from suites.vision.pictures.damaged import find_damaged
-from suites.vision.pictures.glances import Glance, glances
-from suites.vision.pictures.images import IMAGE_SUFFIXES, decode_image
+from suites.vision.pictures.images import IMAGE_SUFFIXES
 from suites.vision.recognition.datasets import (
     RecognitionDataset,
     path_and_labels,
@@ -31,6 +29,7 @@ from suites.vision.recognition.datasets import (
     read_classes,
     read_labels,
 )
+from suites.vision.recognition.files import ImageFiles
 from suites.vision.recognition.sample import LabelledImage
 
 register_role("dataset", RecognitionDataset, doc="images with labels, by index")
@@ -38,44 +37,8 @@ register_role("dataset", RecognitionDataset, doc="images with labels, by index")
 _SOLUTION = "LOC_val_solution.csv"
 
 
-class _ImageFiles(RecognitionDataset):
-    """Image files of a folder or zip, with their labels."""
-
-    def __init__(
-        self, what: str, source: Source, names: Sequence[str], labels: np.ndarray, classes: Sequence[str]
-    ) -> None:
-        """Args: words for messages, where the files lie, their names, int64 labels, names of the classes."""
-        self.class_names = tuple(classes)
-        self.labels = labels
-        self._files = source.table(names)
-        self.passed = source.passed
-        self.say(what)
-        self.damaged = find_damaged(what, self._files)
-
-    def load(self, index: int, rng: np.random.Generator | None = None) -> LabelledImage:
-        """Image `index`."""
-        name = self.name_of(index)
-        return LabelledImage.of(decode_image(self._files.read(index), name), int(self.labels[index]), name)
-
-    def name_of(self, index: int) -> str:
-        """The image file."""
-        return self._files.full_name(index)
-
-    def names(self) -> list[str]:
-        """The image files."""
-        return self._files.full_names()
-
-    def labels_of(self, index: int) -> np.ndarray:
-        """Classes of image `index`, int64 [L]."""
-        return self.labels[index : index + 1]
-
-    def glances(self) -> Iterator[Glance | DataError]:
-        """What their files say."""
-        return glances(self._files, np.arange(len(self)))
-
-
 @register("dataset", needs={"split": "holdout"})
-class ImageFolder(_ImageFiles):
+class ImageFolder(ImageFiles):
     """A folder (or zip) with one folder of images for each class, which may have folders of its own.
 
     The classes are the folders' names, in the order of their numbers: `2` before `10`.
@@ -128,7 +91,7 @@ def _images_below(source: Source, folder: str) -> list[str]:
 
 
 @register("dataset")
-class ImageList(_ImageFiles):
+class ImageList(ImageFiles):
     """Images listed in a file, a line each: `path label`, paths relative to the root, labels from 0.
 
     With `multi_label` a line is `path 0,3,5`, or `path -` for an image of no class.
@@ -191,7 +154,7 @@ def _one_label(line: str) -> tuple[str, list[int]]:
 
 
 @register("dataset")
-class ImageNet(_ImageFiles):
+class ImageNet(ImageFiles):
     """ImageNet-1k (ILSVRC 2012) as it is unpacked: `train` and `val` with a folder for each of 1,000 WordNet ids.
 
     The validation images may also lie in `val` directly, with `LOC_val_solution.csv` saying what they show; and both

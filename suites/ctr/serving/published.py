@@ -21,8 +21,8 @@ from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.outside import read_json
 from framework.remedies import refusal
-from suites.ctr.retrieval.items import ItemIndex
 from suites.ctr.schema import Schema
+from suites.engine.neighbours.items import ItemIndex
 
 if TYPE_CHECKING:
     from framework.graph.ir import Program

@@ -14,8 +14,8 @@ from suites.engine.train.hooks import Hook
 
 if TYPE_CHECKING:
     from framework.graph.ir import Program
-    from suites.ctr.retrieval.items import ItemIndex
     from suites.ctr.schema import Schema
+    from suites.engine.neighbours.items import ItemIndex
     from suites.engine.train.loop import TrainingLoop
 
 _log = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from framework.errors import PaddockError
 from framework.predictor import Predictor
 from framework.table import TableSnapshot
 from framework.table.snapshot import SnapshotVersion
-from suites.ctr.retrieval.items import ItemIndex
 from suites.ctr.schema import Schema
 from suites.ctr.serving.published import FOLDER, LIST, Publication, model_key
 from suites.engine.contract.feeding import Counter, Fed
+from suites.engine.neighbours.items import ItemIndex
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,6 @@ from suites.ctr.inspection.leakage import leaks
 from suites.ctr.models.base import CtrModel, Embedded
 from suites.ctr.network import TableNetwork
 from suites.ctr.processor import ClickProcessor
-from suites.ctr.retrieval.items import ItemIndex
 from suites.ctr.schema import Schema, read_schema
 from suites.ctr.serving import Publish, PublishSettings, publish
 from suites.ctr.settings import EvalData, TrainData
@@ -36,6 +35,7 @@ from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.processor import Processor
 from suites.engine.contract.resources import load_deployed
 from suites.engine.contract.step import Step
+from suites.engine.neighbours.items import ItemIndex
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.registry import REGISTRY
 from suites.engine.reporting import Tally

@@ -21,7 +21,6 @@ from suites.ctr.models.base import Embedded
 from suites.ctr.models.retrieval import RetrievalModel
 from suites.ctr.processor import ClickProcessor
 from suites.ctr.retrieval.baselines import Baselines
-from suites.ctr.retrieval.items import ItemIndex
 from suites.ctr.retrieval.scores import RetrievalScores
 from suites.ctr.schema import Schema
 from suites.ctr.schema.signs import signs_of
@@ -34,6 +33,7 @@ from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor
+from suites.engine.neighbours.items import ItemIndex
 from suites.engine.registry import register
 
 _log = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from suites.engine.contract.inspection import Finding, Inspected, class_findings
 from suites.vision.inspection import VisualInspector, left_out_findings
 from suites.vision.pictures.glances import Glance
 from suites.vision.recognition.datasets import RecognitionDataset
+from suites.vision.recognition.processor import put_classes
+from suites.vision.recognition.sample import LabelledImage
 
 RARE = 10  # samples of a class below which its figures are chance
 
@@ -107,3 +110,23 @@ class RecognitionInspector(VisualInspector):
         width = max(map(len, dataset.class_names))
         counts = zip(dataset.class_names, dataset.class_counts(), strict=True)
         return [*lines, *(f"  {name:<{width}} {count:>7}" for name, count in counts)]
+
+
+class LabelledImageInspector(RecognitionInspector):
+    """Of images: copies are of equal pixels, or where these are not decoded equal files."""
+
+    noun: ClassVar[str] = "images"
+
+    def look(self, dataset: RecognitionDataset, at: int) -> Seen:
+        """The digest of an image, its classes and its size."""
+        sample = dataset[at]
+        pixels = sample.pixels
+        content = f"{pixels.shape}".encode() + pixels.tobytes()
+        height, width = pixels.shape[:2]
+        return Seen(hashlib.sha256(content).hexdigest(), names_of(dataset, sample.labels), size=(height, width))
+
+    def picture(self, sample: LabelledImage, class_names: Sequence[str]) -> np.ndarray:
+        """The image with its classes."""
+        canvas = sample.pixels.copy()
+        put_classes(canvas, [{"class": class_names[k]} for k in sample.labels.tolist()], class_names)
+        return canvas

@@ -256,3 +256,17 @@ def test_a_spread_number_whose_cast_changes_nothing_is_still_made():
         return ops.sum(ops.cast(ops.full_like(x, value=1.0), "float32"))
 
     assert float(count(framework.tensor(np.zeros((5,), np.float32)))) == 5.0
+
+
+def test_what_is_spread_along_one_axis_joins_no_chain_though_the_axis_is_written_as_the_number_0():
+    def step(x, taken):
+        lost = ops.sum(ops.softplus(ops.logsumexp(ops.where(taken, x * 3.0, -1e9), axes=0)))
+        lost.backward()
+        return lost, x.grad
+
+    x, taken = floats(8, 2), np.arange(16).reshape(8, 2) % 2 == 0
+    found = []
+    for run in (step, framework.program(step)):
+        given = framework.tensor(x, requires_grad=True)
+        found.append(run(given, framework.tensor(taken))[1].numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

@@ -66,7 +66,7 @@ def test_every_config_stands_among_the_results_or_is_named():
 
 def test_the_request_for_items_is_one_that_a_server_takes():
     from suites import ctr, engine
-    from suites.ctr.retrieval.items import ItemIndex
+    from suites.engine.neighbours.items import ItemIndex
 
     (asked,) = re.findall(r"v1/scores -d '(\{\"input\": \[\{\"liked.*?\})'", TEXT)
     (row,) = json.loads(asked)["input"]

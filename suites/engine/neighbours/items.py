@@ -20,7 +20,7 @@ from framework.extras import install_command
 from framework.io import load_tensors, save_tensors, sha256
 from framework.outside import read_json
 from framework.tensor import tensor
-from suites.ctr.retrieval.wishes import MOST, Wish
+from suites.engine.neighbours.wishes import MOST, Wish
 
 _log = logging.getLogger(__name__)
 _FACTS, _VECTORS, _GRAPH = "items.json", "vectors.safetensors", "graph.faiss"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, CheckpointError, DataError
-from suites.ctr.retrieval.items import ItemIndex
-from suites.ctr.retrieval.wishes import Wish
+from suites.engine.neighbours.items import ItemIndex
+from suites.engine.neighbours.wishes import Wish
 
 RNG = np.random.default_rng(0)
 NAMES = [f"i{i}" for i in range(3000)]

@@ -1,0 +1,1 @@
+"""Networks that give pictures vectors, and how they pool maps."""
