@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import cv2
 import numpy as np
 
 SHORT = ("runtime.steps=1", "runtime.epochs=null", "runtime.workers=0", "data.train.batch_size=2")
+LARGER = {"retrieval": ("data.train.batch_size=8",)}  # batches have several pictures of several classes
 
 
 def rows_of(repository: Path) -> list[str]:
@@ -75,6 +77,23 @@ def video(root: Path) -> None:
             picture(root / ["wave", "bow"][at % 2] / f"{at}" / f"{frame}.png", 100 * at + frame)
 
 
+def keypoints(path: Path) -> None:
+    """A zip of faces and two tables of their 68 points."""
+    places = np.random.default_rng(0).uniform(8, 40, (6, 136)).round(1)
+    with zipfile.ZipFile(path, "w") as whole:
+        for at in range(6):
+            picture(path.parent / "drawn" / f"{at}.png", at)
+            whole.write(path.parent / "drawn" / f"{at}.png", f"{at}.png")
+        for name, numbers in (("train", range(4)), ("test", range(4, 6))):
+            whole.writestr(f"{name}.csv", "\n".join(f"{at}.png,{','.join(map(str, places[at]))}" for at in numbers))
+
+
+def retrieval(root: Path) -> None:
+    """Folders of classes, half of which are for evaluation."""
+    for at in range(32):
+        picture(root / f"part{at % 4}" / f"{at}.jpg", at)
+
+
 def nlp(path: Path) -> None:
     """A table of texts and labels, and a vocabulary beside it."""
     lines = [f'"a fine film, number {at}",good' if at % 2 else f'"what a waste, {at}",bad' for at in range(12)]
@@ -90,7 +109,7 @@ def ctr(path: Path) -> None:
     path.write_text("\n".join(["click,user,price", *lines]))
 
 
-DRAWN = {f.__name__: f for f in (detection, segmentation, classification, video, nlp, ctr)}
+DRAWN = {f.__name__: f for f in (detection, segmentation, classification, video, keypoints, retrieval, nlp, ctr)}
 
 
 def run_row(row: str, folder: Path, paddock: Path, environment: Mapping[str, str], instead: Sequence[str] = ()) -> str:
@@ -109,7 +128,7 @@ def run_row(row: str, folder: Path, paddock: Path, environment: Mapping[str, str
     root = next(word.removeprefix("data.root=") for word in words if word.startswith("data.root="))
     DRAWN[suite_of(row)](folder / root)
     command = [str(paddock), *words[1:]]
-    command += [word for each in (*instead, *SHORT) for word in ("-o", each)]
+    command += [word for each in (*instead, *SHORT, *LARGER.get(suite_of(row), ())) for word in ("-o", each)]
     done = subprocess.run(command, cwd=folder, env=dict(environment), capture_output=True, text=True, timeout=600)
     said = done.stderr + done.stdout
     assert done.returncode == 0, f"{row}\n{said[-3000:]}"

@@ -1,4 +1,4 @@
-"""The six commands of the README's table train as they stand, in an empty folder, on drawn data.
+"""The commands of the README's table train as they stand, in an empty folder, on drawn data.
 
 Each runs in a process of its own through the installed console script. Only the number of steps is added; where weights
 are not fetched here, and for the large text encoder, the parts that would need them are replaced. `scripts/smoke` runs
@@ -20,6 +20,8 @@ INSTEAD = {  # of weights that are fetched
     "segmentation": ["model.backbone.pretrained=null"],
     "classification": ["model.pretrained=null"],
     "video": ["model.backbone.pretrained=null"],
+    "keypoints": [],
+    "retrieval": ["model.pretrained=null"],
     "nlp": [
         "model.weights=null",
         "data.tokenizer={type: BertTokenizer, vocabulary: vocab.txt}",
