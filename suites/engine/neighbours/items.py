@@ -47,6 +47,7 @@ class ItemIndex:
         recall: the share of the true best items that the graph finds; 1 without one.
 
     Attributes:
+        about: plain facts of whoever made it, which are saved with it.
         searched, exactly: users that items were found for, and those of them by all scores.
     """
 
@@ -57,6 +58,7 @@ class ItemIndex:
         self._graph, self._places = graph, {name: at for at, name in enumerate(self.names)}
         if len(self._places) < len(self.names):
             raise AttributeValueError("ItemIndex: two items have one name; each needs its own")
+        self.about: dict[str, Any] = {}
         self._counting = threading.Lock()
         self.searched = self.exactly = 0
 
@@ -192,6 +194,7 @@ class ItemIndex:
                 "recall@20": self.recall,
                 "sha256": {name: sha256(part / name) for name in files},
                 "names": self.names,
+                **({"about": self.about} if self.about else {}),
             }
             write_text(part / _FACTS, json.dumps(facts))
 
@@ -209,9 +212,11 @@ class ItemIndex:
                     raise ValueError(f"{name} was changed")
             vectors = load_tensors(folder / _VECTORS)["vectors"].numpy()
             graph = _opened_graph(folder / _GRAPH, vectors.shape) if facts["search"] == "graph" else None
-            return cls(names, vectors, graph, recall if graph is not None else 1.0)
+            index = cls(names, vectors, graph, recall if graph is not None else 1.0)
+            index.about = dict(facts.get("about", {}))
+            return index
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeValueError, CheckpointError) as error:
-            raise CheckpointError(f"{folder}: the items cannot be read ({error}); export the model again") from None
+            raise CheckpointError(f"{folder}: the items cannot be read ({error}); write them again") from None
 
 
 def _opened_graph(path: Path, shape: tuple[int, ...]) -> Any:

@@ -345,10 +345,10 @@ def infer_files(
     results: dict[str, Any] = {}
     told: list[tuple[str, list[str]]] = []
     size = batch_size or model.processor.batch_size
-    for chunk in _chunks(_read_inputs(words, model.processor, report.skipped), size):
+    for chunk in _chunks(read_inputs(words, model.processor, report.skipped), size):
         found = predict_items(model.processor, model.inputs, predict, [item for _, item in chunk])
         for (name, item), result in zip(chunk, found, strict=True):
-            results[_new_name(name, results)] = model.processor.summary(result)
+            results[new_name(name, results)] = model.processor.summary(result)
             if output is None and isinstance(model.processor, TellsLines):
                 told.append((name, model.processor.lines(result)))
                 continue
@@ -369,7 +369,7 @@ def infer_files(
     return replace(report, answered=len(results))
 
 
-def _read_inputs(words: Iterable[str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
+def read_inputs(words: Iterable[str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
     """(name, item) of each input that can be read; `skipped` gets the others' errors."""
     for named in words:
         there = False
@@ -393,7 +393,7 @@ def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
-def _new_name(name: str, taken: Mapping[str, Any]) -> str:
+def new_name(name: str, taken: Mapping[str, Any]) -> str:
     """`name`, with a number behind it if it is taken."""
     return name if name not in taken else f"{name} ({len(taken)})"
 

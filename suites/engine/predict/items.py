@@ -12,7 +12,7 @@ import numpy as np
 
 from suites.engine.contract.batch import Batch, Found
 from suites.engine.contract.capabilities import ManyBatches
-from suites.engine.contract.processor import Processor
+from suites.engine.contract.processor import Processor, ServedProcessor
 
 Predict: TypeAlias = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
@@ -33,3 +33,14 @@ def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predic
     """The results for a few items."""
     batches = batches_of(processor, items)
     return joined(processor, ((predict({name: batch[name] for name in inputs}), batch) for batch in batches))
+
+
+def embed_items(
+    processor: ServedProcessor, inputs: tuple[str, ...], predict: Predict, items: list[Any], pooling: str
+) -> np.ndarray:
+    """A vector for each of a few items, float32 [N, D]; `pooling` is one of the processor's."""
+    found = [
+        processor.embeddings(predict({name: batch[name] for name in inputs}), batch, pooling)
+        for batch in batches_of(processor, items)
+    ]
+    return np.concatenate(found)

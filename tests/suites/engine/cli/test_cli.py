@@ -13,7 +13,7 @@ from suites.engine import cli
 ROOT = Path(__file__).resolve().parents[4]
 COMMANDS = [
     *("train", "eval", "infer", "export", "serve", "config", "zoo"),
-    *("anchors", "bench", "data", "embedder", "features", "probe", "render", "report", "slim"),
+    *("anchors", "bench", "data", "embedder", "features", "index", "probe", "render", "report", "slim"),
 ]
 
 
@@ -76,7 +76,7 @@ def test_each_tool_is_a_door_to_the_command(name):
     assert f".cli.{name} import main" in (ROOT / "tools" / f"{name}.py").read_text()
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("config", "zoo", "data", "slim")])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("config", "zoo", "data", "slim", "index")])
 def test_each_command_imports_plug_ins(name, capsys):
     with pytest.raises(SystemExit):
         cli.main([name, "--help"])

@@ -1,0 +1,88 @@
+"""Find pictures or texts that are alike: `paddock index build runs/mine photos --output gallery`, then `find`.
+
+The model gives vectors: a run of `retrieval/photos`, or what `paddock embedder` exports of texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def main(words: list[str] | None = None, prog: str | None = None) -> int:
+    """Run one command and return the exit status; `words` are the command line."""
+    from suites.engine.command_line import add_import_option, run
+    from suites.engine.hosts.devices import add_device_option
+
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, function: object, text: str, model: bool = True) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(command=function)
+        if model:
+            command.add_argument("model", type=Path, help="a run, an export, or a name of published weights")
+            command.add_argument("--pooling", metavar="NAME", help="how an item gets one vector (the model's first)")
+            command.add_argument(
+                "--text", action="store_true", help="each input is a text, though it looks like a file"
+            )
+            add_device_option(command, "a run's own, the cpu for an export")
+            add_import_option(command)
+        return command
+
+    build = add("build", _build, "vectors of all inputs as a folder to search")
+    build.add_argument("inputs", nargs="+", help="files, folders or patterns; texts, or files of a text a line")
+    build.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="the gallery to write")
+    find = add("find", _find, "what in a gallery is most alike")
+    find.add_argument("gallery", type=Path, help="the folder that `build` wrote")
+    find.add_argument("inputs", nargs="+", help="files, folders, patterns or texts")
+    find.add_argument("--count", type=int, default=10, metavar="K", help="of each input, at most (10)")
+    find.add_argument("--json", action="store_true", help="a JSON object for each input, on a line")
+    pairs = add("duplicates", _duplicates, "pairs of a gallery that are nearly the same", model=False)
+    pairs.add_argument("gallery", type=Path, help="the folder that `build` wrote")
+    pairs.add_argument("--least", type=float, default=0.95, metavar="COSINE", help="of a pair (0.95)")
+    a = parser.parse_args(words)
+    return run(lambda: int(a.command(a)), getattr(a, "imports", ()))
+
+
+def _build(a: argparse.Namespace) -> int:
+    from suites.engine.predict.gallery import Embedder, build_gallery
+
+    count, skipped = build_gallery(Embedder(a.model, a.pooling, a.device, texts=a.text), a.inputs, a.output)
+    _tell(skipped)
+    print(f"{a.output}: {count} vectors")
+    return 0
+
+
+def _find(a: argparse.Namespace) -> int:
+    from suites.engine.predict.gallery import Embedder, find_alike, open_gallery
+
+    embedder = Embedder(a.model, a.pooling, a.device, texts=a.text)
+    gallery = open_gallery(a.gallery, embedder)
+    skipped: list[str] = []
+    answered = 0
+    for name, found in find_alike(gallery, embedder, a.inputs, a.count, skipped):
+        answered += 1
+        if a.json:
+            print(json.dumps({"name": name, "found": [each._asdict() for each in found]}, ensure_ascii=False))
+        else:
+            print("\n".join([f"{name}:", *(f"  {each.cosine:.3f}  {each.name}" for each in found)]))
+    _tell(skipped)
+    return 0 if answered else 1
+
+
+def _duplicates(a: argparse.Namespace) -> int:
+    from suites.engine.predict.gallery import alike_pairs, open_gallery
+
+    pairs = alike_pairs(open_gallery(a.gallery), a.least)
+    for pair in pairs:
+        print(f"{pair.cosine:.3f}  {pair.first}  {pair.second}")
+    print(f"{len(pairs)} pairs with a cosine of {a.least:g} or more")
+    return 0
+
+
+def _tell(skipped: list[str]) -> None:
+    for line in skipped:
+        print(f"skipped: {line}", file=sys.stderr)

@@ -1,0 +1,114 @@
+"""Galleries: what was put in is found again, by the same model only, and copies are named."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
+from suites.engine.cli import main as paddock
+from suites.engine.neighbours.items import ItemIndex
+from suites.engine.predict.gallery import Embedder, alike_pairs, build_gallery, find_alike, open_gallery
+from suites.engine.predict.inference import open_model
+from suites.engine.train.training import train
+from tests.suites.retrieval.helpers import pictures
+from tests.suites.retrieval.test_task import SMALL
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gallery")
+    pictures(folder / "data", {"a": 8, "b": 8, "c": 4, "d": 4})
+    (folder / "small.yml").write_text(SMALL.format(root=folder / "data"), encoding="utf-8")
+    train(folder / "small.yml", [], runs=folder, name="run")
+    return folder / "run"
+
+
+@pytest.fixture
+def photos(tmp_path):
+    root = tmp_path / "photos"
+    pictures(root, {"blue": 3, "green": 3, "red": 3})
+    shutil.copy(root / "blue" / "0.png", root / "blue" / "copy.png")
+    return root
+
+
+def test_what_was_put_in_is_found_first_and_a_copy_beside_it(run, photos, tmp_path, capsys):
+    gallery = tmp_path / "gallery"
+    assert paddock(["index", "build", str(run), str(photos), "--output", str(gallery)]) == 0
+    assert "10 vectors" in capsys.readouterr().out
+    asked = str(photos / "blue" / "copy.png")
+    assert paddock(["index", "find", str(run), str(gallery), asked, "--count", "2", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    names = [each["name"] for each in row["found"]]
+    assert row["name"] == asked and sorted(names) == [str(photos / "blue" / "0.png"), asked]
+    assert row["found"][0]["cosine"] == pytest.approx(1, abs=1e-5)
+    assert paddock(["index", "duplicates", str(gallery), "--least", "0.999999"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"1.000  {photos / 'blue' / '0.png'}  {asked}", "1 pairs with a cosine of 0.999999 or more"]
+
+
+def test_names_that_come_twice_stay_apart_and_what_cannot_be_read_is_told(run, photos, tmp_path, capsys):
+    (photos / "red" / "torn.png").write_bytes(b"no picture")
+    words = ["index", "build", str(run), str(photos), str(photos / "red" / "0.png"), "--output", str(tmp_path / "g")]
+    assert paddock(words) == 0
+    told = capsys.readouterr()
+    assert "11 vectors" in told.out and "torn.png" in told.err and "skipped" in told.err
+    assert f"{photos / 'red' / '0.png'} (10)" in open_gallery(tmp_path / "g").names
+    assert paddock(words) == 2 and "is there already" in capsys.readouterr().err
+
+
+def test_a_gallery_of_another_model_or_pooling_is_refused(run, photos, tmp_path):
+    build_gallery(Embedder(run), [str(photos)], tmp_path / "g")
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    for file in (other / "weights").glob("*.safetensors"):
+        arrays = load_file(file)
+        save_file({name: array * np.float32(1.01) for name, array in arrays.items()}, file)
+    with pytest.raises(CheckpointError, match="its vectors are of another model"):
+        open_gallery(tmp_path / "g", Embedder(other))
+    index = ItemIndex.open(tmp_path / "g")
+    index.about["pooling"] = "cls"
+    index.save(tmp_path / "h")
+    with pytest.raises(CheckpointError, match=r"of another pooling \(cls\)"):
+        open_gallery(tmp_path / "h", Embedder(run))
+    with pytest.raises(ConfigError, match="there is no pooling 'cls'; there are vector"):
+        Embedder(run, "cls")
+
+
+def test_no_gallery_damaged_or_empty_is_one_clear_error(run, photos, tmp_path):
+    ItemIndex(["a"], np.ones((1, 2), np.float32)).save(tmp_path / "items")
+    with pytest.raises(CheckpointError, match="is no gallery"):
+        open_gallery(tmp_path / "items")
+    with pytest.raises(CheckpointError, match="the items cannot be read"):
+        open_gallery(tmp_path / "nowhere")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "0.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match="none of 1 inputs could be read"):
+        build_gallery(Embedder(run), [str(tmp_path / "broken")], tmp_path / "g")
+    assert not (tmp_path / "g").exists()
+
+
+@pytest.mark.parametrize(("count", "least"), [(0, 0.9), (1001, 0.9), (1, float("nan")), (1, 1.5), (1, -1.0)])
+def test_counts_and_cosines_out_of_range_are_refused(run, photos, tmp_path, count, least):
+    build_gallery(Embedder(run), [str(photos)], tmp_path / "g")
+    gallery = open_gallery(tmp_path / "g")
+    with pytest.raises(AttributeValueError, match="index: "):
+        list(find_alike(gallery, Embedder(run), [str(photos)], count, []))
+        alike_pairs(gallery, least)
+
+
+def test_pairs_are_all_of_a_group_each_once(tmp_path):
+    vectors = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0.6, 0.8]], np.float32)
+    index = ItemIndex(list("abcde"), vectors)
+    found = [(pair.first, pair.second, pair.cosine) for pair in alike_pairs(index, 0.8)]
+    assert found == [("a", "b", 1.0), ("a", "c", 1.0), ("b", "c", 1.0), ("d", "e", 0.8)]
+
+
+def test_a_model_without_vectors_says_which_have_some(run):
+    model = open_model(run)
+    model.processor.poolings = ()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ConfigError, match="this model gives no vectors"):
+        patch.setattr("suites.engine.predict.gallery.open_model", lambda path, device: model)
+        Embedder(run)
