@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _MOST_FILES = 8  # beside an annotation file that are looked into
 
 
-@register("dataset", needs={"split": "holdout"})
+@register("dataset", needs={"split": "holdout", "point_pairs": "keypoints"})
 class CocoDetection(FileDataset):
     """Boxes of a COCO JSON file, which may lie in a zip, and the images they belong to.
 

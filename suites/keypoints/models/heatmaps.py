@@ -17,7 +17,7 @@ from suites.vision.backbones.base import Backbone
 from suites.vision.pose import Pose
 
 
-@register("pose_model")
+@register("pose_model", exclusive=(("points", "pose"),))
 class HeatmapPose(PoseModel):
     """A backbone, transposed convolutions that each double the map, a 1x1 convolution with a channel a point.
 
