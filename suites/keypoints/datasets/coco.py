@@ -50,22 +50,42 @@ class CocoKeypoints(PoseDataset):
         if point_pairs is not None:
             pose = pose.paired(point_pairs)
         source, skipped = open_source(images), Tally()
-        pictures = {image["id"]: image for image in document["images"]}
+        pictures = _pictures(document["images"], annotations)
         objects: list[Labelled] = []
         wrong: list[str] = []
-        rows = [row for row in document["annotations"] if row.get("category_id") == number and not row.get("iscrowd")]
-        for row in rows:
+        rows = [row for row in document["annotations"] if not isinstance(row, dict) or _is_asked(row, number)]
+        for at, row in enumerate(rows):
             try:
-                if row.get("image_id") not in pictures:
-                    raise DataError(f"is of image {row.get('image_id')!r}, which is not among the images")
-                file = listed_file(source, str(pictures[row["image_id"]].get("file_name", "")))
-                objects.append(_labelled(row, file, len(pose.names)))
+                if not isinstance(row, dict):
+                    raise DataError(f"is {str(row)[:60]!r}, no object of JSON")
+                image = row.get("image_id")
+                if type(image) not in (int, str) or image not in pictures:
+                    raise DataError(f"is of image {str(image)[:60]}, which is not among the images")
+                file, place = pictures[image]
+                objects.append(_labelled(row, listed_file(source, file), place, len(pose.names)))
             except DataError as error:
-                wrong.append(f"{annotations}: annotation {row.get('id')}: {error}")
+                name = row.get("id", f"number {at}") if isinstance(row, dict) else f"number {at}"
+                wrong.append(f"{annotations}: annotation {str(name)[:40]}: {error}")
         leave_out(f"CocoKeypoints {annotations}", wrong, len(rows), max_skipped, "objects")
         for reason in wrong:
             skipped.skip(annotations, reason)
         super().__init__(f"CocoKeypoints {annotations}", source, objects, skipped, pose, kind, limit)
+
+
+def _is_asked(row: dict[str, Any], category: int) -> bool:
+    return row.get("category_id") == category and not row.get("iscrowd")
+
+
+def _pictures(images: list[Any], where: str) -> dict[int | str, tuple[str, int]]:
+    """File and number, in the order of the document, of each image by its id."""
+    found: dict[int | str, tuple[str, int]] = {}
+    for at, image in enumerate(images):
+        number, file = (image.get("id"), image.get("file_name")) if isinstance(image, dict) else (None, None)
+        if not isinstance(number, int | str) or not isinstance(file, str):
+            raise DataError(f"{where}: image {at} is {str(image)[:60]!r}; it needs an id and a file_name")
+        if found.setdefault(number, (file, at)) != (file, at):
+            raise DataError(f"{where}: two images have the id {number!r}")
+    return found
 
 
 def _category(document: Any, wanted: str | None, where: str) -> tuple[int, str, Pose]:
@@ -80,6 +100,10 @@ def _category(document: Any, wanted: str | None, where: str) -> tuple[int, str, 
         meant = "one category" if wanted is None else f"the category {wanted!r}"
         raise DataError(f"{where}: {meant} is needed that names keypoints; those that do: {known}")
     (row,) = named
+    if type(row.get("id")) is not int:
+        raise DataError(
+            f"{where}: category {row.get('name')!r}: its id is {row.get('id')!r}; it must be a whole number"
+        )
     try:
         skeleton = tuple((int(a) - 1, int(b) - 1) for a, b in row.get("skeleton") or ())
         pose = Pose(tuple(map(str, row["keypoints"])), (), skeleton)
@@ -88,13 +112,14 @@ def _category(document: Any, wanted: str | None, where: str) -> tuple[int, str, 
     return row["id"], str(row.get("name")), pose
 
 
-def _labelled(row: dict[str, Any], file: str, count: int) -> Labelled:
+def _labelled(row: dict[str, Any], file: str, image: int, count: int) -> Labelled:
+    """The object of an annotation on image number `image`; DataError where it is malformed."""
     try:
         points = np.asarray(row.get("keypoints") or [0] * 3 * count, np.float32).reshape(count, 3)
         x, y, width, height = (float(side) for side in row["bbox"])
+        area = float(row.get("area") or width * height)
     except (KeyError, TypeError, ValueError):
         raise DataError(f"needs bbox [x, y, width, height] and keypoints, {count} times x, y, visible") from None
-    if not np.isfinite([x, y, width, height]).all() or not np.isfinite(points).all() or min(width, height) <= 0:
+    if not np.isfinite([x, y, width, height, area]).all() or not np.isfinite(points).all() or min(width, height) <= 0:
         raise DataError(f"bbox is {row['bbox']}; a box of finite numbers with an area is needed, and finite points")
-    area = float(row.get("area") or width * height)
-    return Labelled(file, int(row["image_id"]), (x, y, x + width, y + height), points, area)
+    return Labelled(file, image, (x, y, x + width, y + height), points, area)

@@ -1,5 +1,8 @@
 """Objects of COCO's files and of tables; what is wrong with one is said, and what it lacks is no truth."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -39,6 +42,9 @@ def test_points_outside_of_the_picture_are_unlabelled(tmp_path):
         ({"keypoints": [1, 2, 2]}, "annotation 0: needs bbox"),
         ({"bbox": [1, 2, 0, 4]}, "a box of finite numbers with an area"),
         ({"image_id": 9}, "is of image 9, which is not among the images"),
+        ({"image_id": [0]}, r"is of image \[0\], which is not among the images"),
+        ({"area": "large"}, "annotation 0: needs bbox"),
+        ({"area": float("nan")}, "a box of finite numbers with an area"),
     ],
 )
 def test_a_wrong_object_is_an_error_with_its_number(tmp_path, changes, match):
@@ -56,6 +62,24 @@ def test_a_wrong_object_is_an_error_with_its_number(tmp_path, changes, match):
 def test_a_wrong_category_is_an_error(tmp_path, category, match):
     with pytest.raises(DataError, match=match):
         CocoKeypoints(*coco(tmp_path, [person(0)], **category))
+
+
+@pytest.mark.parametrize(
+    ("key", "entries", "match"),
+    [
+        ("images", [{"file_name": "0.png"}], "image 0 is .*; it needs an id and a file_name"),
+        ("images", [7], "image 0 is '7'; it needs an id"),
+        ("images", [{"id": 0, "file_name": "0.png"}, {"id": 0, "file_name": "1.png"}], "two images have the id 0"),
+        ("annotations", ["x"], "annotation number 0: is 'x', no object of JSON"),
+        ("categories", [{"name": "cat", "keypoints": ["nose"]}], "its id is None; it is a whole number"),
+    ],
+)
+def test_entries_of_another_form_are_one_error(tmp_path, key, entries, match):
+    path, root = coco(tmp_path, [person(0)])
+    document = json.loads(Path(path).read_text()) | {key: entries}
+    Path(path).write_text(json.dumps(document))
+    with pytest.raises(DataError, match=match):
+        CocoKeypoints(path, root, max_skipped=0)
 
 
 def test_a_table_has_an_object_a_picture(tmp_path):
