@@ -71,7 +71,7 @@ def test_a_wrong_category_is_an_error(tmp_path, category, match):
         ("images", [7], "image 0 is '7'; it needs an id"),
         ("images", [{"id": 0, "file_name": "0.png"}, {"id": 0, "file_name": "1.png"}], "two images have the id 0"),
         ("annotations", ["x"], "annotation number 0: is 'x', no object of JSON"),
-        ("categories", [{"name": "cat", "keypoints": ["nose"]}], "its id is None; it is a whole number"),
+        ("categories", [{"name": "cat", "keypoints": ["nose"]}], "its id is None; it must be a whole number"),
     ],
 )
 def test_entries_of_another_form_are_one_error(tmp_path, key, entries, match):
