@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from framework.errors import ConfigError
+from framework.io import load_tensors
 from suites.engine.cli import main as paddock
 from suites.engine.predict.inference import evaluate_export, export_run, infer_files, open_model, open_run
 from suites.engine.serving.service import Service, Settings
+from suites.engine.train.hooks import Hook
 from suites.engine.train.training import train
 from tests.suites.retrieval.helpers import pictures
 
@@ -58,13 +60,26 @@ def test_a_run_is_trained_evaluated_exported_and_served(config, tmp_path):
     assert service.poolings == ("vector",)
 
 
-def test_a_run_goes_on_with_the_vectors_of_its_classes(config, tmp_path):
-    train(config, ["runtime.steps=4"], runs=tmp_path, name="whole")
-    train(
-        config, ["runtime.steps=4", "runtime.checkpoint.every=2", "runtime.checkpoint.keep=9"], runs=tmp_path, name="b"
-    )
-    whole, again = (open_run(tmp_path / name).model.state_dict() for name in ("whole", "b"))
-    assert all(np.array_equal(whole[name].numpy(), again[name].numpy()) for name in whole)
+class Fail(Hook):
+    """Ends a run as a crash does."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def after_step(self, loop):
+        if loop.step == self.step:
+            raise RuntimeError("crashed")
+
+
+@pytest.mark.parametrize("loss", ["ArcFace", "ProxyAnchor"])
+def test_a_run_goes_on_bit_for_bit_with_the_vectors_of_its_classes(config, tmp_path, loss):
+    how = ["runtime.steps=4", "runtime.checkpoint.every=1", f"loss={{$replace: {{type: {loss}}}}}"]
+    train(config, how, runs=tmp_path, name="whole")
+    with pytest.raises(RuntimeError, match="crashed"):
+        train(config, how, runs=tmp_path, name="part", hooks=[Fail(3)])
+    train(tmp_path / "part", resume=True)
+    whole, part = (load_tensors(tmp_path / name / "weights" / "last.safetensors") for name in ("whole", "part"))
+    assert whole and all(np.array_equal(whole[name].numpy(), part[name].numpy()) for name in whole)
 
 
 @pytest.mark.parametrize("loss", ["BatchHard", "SemiHard", "NPair", "MultiSimilarity", "CosFace", "ProxyAnchor"])
