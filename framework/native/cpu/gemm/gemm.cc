@@ -54,6 +54,37 @@ void by_rows(const Product<T>& g, int64_t n0, int64_t N) {
   multiply_rows(p);
 }
 
+// A is stored as [K, M]: its rows are written out once, and B is packed once. Blocks pack both again for each block of C.
+template <class T>
+void by_rows_of_copy(const Product<T>& g) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T)), kSide = 64;
+  const int64_t stride = (ceil_div(g.K, kLine) | 1) * kLine;  // rows in other cache sets
+  const Scratch memory(static_cast<size_t>(g.M * stride) * sizeof(T));
+  T* rows = memory.as<T>();
+  const int64_t bands = ceil_div(g.M, kSide);
+  parallel_for(bands * ceil_div(g.K, kSide), 8, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t m0 = i % bands * kSide, k0 = i / bands * kSide;
+      const int64_t depth = std::min(kSide, g.K - k0);
+      copy_transposed(g.A + k0 * g.lda + m0, g.lda, std::min(kSide, g.M - m0), depth, rows + m0 * stride + k0,
+                      packed_size<T>(1, depth), stride);
+    }
+  });
+  Product<T> copied = g;
+  copied.ta = false;
+  copied.A = rows;
+  copied.lda = stride;
+  by_rows(copied, int64_t{0}, g.N);
+}
+
+// Where the copy pays. It was measured with 16 registers alone.
+template <class T>
+bool worth_copying(const Product<T>& g) {
+  const int64_t most = kPackedBytes / static_cast<int64_t>(sizeof(T));
+  return kVecRegisters == 16 && g.ta && g.M >= 128 && g.N >= 256 && g.K >= 256 && g.M * g.K <= most &&
+         g.N * g.K <= most;
+}
+
 template <class T>
 void by_blocks(const Product<T>& g) {
   multiply_blocks<T>({g.M, g.N, g.K,
@@ -97,7 +128,9 @@ void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A
   if (has_few_rows(M, N, K)) return by_few_rows(g);
   if (is_small(M, N, K) && !prepared.keeps())
     return SmallProduct<T>({ta, tb, M, N, K, lda, ldb, ldc, alpha, beta}).run(A, B, C, g.epilogue);
-  if (ta || is_deep(M, N, K) || K == 0) return by_blocks(g);
+  if (is_deep(M, N, K) || K == 0) return by_blocks(g);
+  if (worth_copying(g)) return by_rows_of_copy(g);
+  if (ta) return by_blocks(g);
   const int64_t width = kPanelWidth<T>;
   const int64_t chunk = std::max<int64_t>(1, kPackedBytes / (static_cast<int64_t>(sizeof(T)) * K * width)) * width;
   for (int64_t n0 = 0; n0 < N; n0 += chunk) by_rows(g, n0, std::min(chunk, N - n0));
