@@ -15,9 +15,10 @@ from suites.detection.models.rcnn.detectors import KeypointRCNN
 from suites.detection.models.rcnn.keypoint_head import KeypointHead
 from suites.detection.models.rcnn.proposals import ProposalLimits
 from suites.detection.models.rcnn.regions import RegionPool, Regions
-from suites.detection.pose import Pose, located
+from suites.detection.pose import located
 from suites.engine.config import Factory
 from suites.vision.backbones import MobileNetV2
+from suites.vision.pose import Pose
 from tests.suites.detection.models.helpers import arrays_of, assert_exports, images_of
 
 POSE = Pose(("tip", "left", "right"), (0, 2, 1))

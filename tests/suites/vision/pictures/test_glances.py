@@ -43,7 +43,7 @@ def undecoded(monkeypatch):
 
     for module in (
         "suites.vision.pictures.glances",
-        "suites.classification.datasets.files",
+        "suites.vision.recognition.files",
         "suites.detection.datasets.base",
     ):
         monkeypatch.setattr(f"{module}.decode_image", refuse)

@@ -5,6 +5,7 @@ import pytest
 
 from framework.errors import ShapeError
 from suites.vision.geometry import Cut, Mirror
+from suites.vision.pose import Pose
 from suites.vision.structures import Boxes, Instances, Masks
 
 SIZE = (10, 20)
@@ -18,6 +19,7 @@ def objects():
         np.array([3, 1]),
         masks=Masks.of_polygons(polygons, SIZE),
         keypoints=np.array([[[2, 3, 2]], [[9, 8, 0]]], np.float32),
+        pose=Pose(("nose",)),
     )
 
 
