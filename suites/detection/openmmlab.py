@@ -20,9 +20,11 @@ from suites.vision.openmmlab import (
     resnet,
     steps_of,
     strides_of,
+    told_loss,
 )
 
 _NECK, _RPN, _REGIONS = "model.neck", "model.rpn_head", "model.roi_head"
+_CLASS_LOSS, _BOX_LOSS = ("cross entropy", "CrossEntropyLoss"), ("smooth L1", "L1Loss", "SmoothL1Loss")
 _BOXES, _MASKS = f"{_REGIONS}.bbox_head", f"{_REGIONS}.mask_head"
 
 
@@ -82,8 +84,10 @@ def retinanet(theirs: Foreign) -> dict[str, Any]:
         "octaves": int(theirs.number(f"{head}.anchor_generator.scales_per_octave", 3)),
         "ratios": theirs.get(f"{head}.anchor_generator.ratios", [0.5, 1.0, 2.0]),
     }
-    for name in ("in_channels", "feat_channels", "anchor_generator", "bbox_coder", "loss_cls", "loss_bbox"):
+    for name in ("in_channels", "feat_channels", "anchor_generator", "bbox_coder"):
         theirs.get(f"{head}.{name}")
+    told_loss(theirs, f"{head}.loss_cls", "focal loss", "FocalLoss")
+    told_loss(theirs, f"{head}.loss_bbox", *_BOX_LOSS)
     made = {
         "type": "RetinaNetHead",
         "num_classes": "${data.num_classes}",
@@ -144,8 +148,10 @@ def _ground(theirs: Foreign) -> dict[str, Any]:
     scales, strides = theirs.get(f"{anchors}.scales", [8]), theirs.get(f"{anchors}.strides", [4, 8, 16, 32, 64])
     if len(scales) != 1:
         raise ConfigError(f"{theirs.name}: {anchors}.scales: several sizes a level are not translated")
-    for name in ("in_channels", "feat_channels", "anchor_generator.type", "bbox_coder", "loss_cls", "loss_bbox"):
+    for name in ("in_channels", "feat_channels", "anchor_generator.type", "bbox_coder"):
         theirs.get(f"{_RPN}.{name}")
+    told_loss(theirs, f"{_RPN}.loss_cls", *_CLASS_LOSS)
+    told_loss(theirs, f"{_RPN}.loss_bbox", *_BOX_LOSS)
     rpn: dict[str, Any] = {
         "type": "RPN",
         "sizes": [scales[0] * stride for stride in strides],
@@ -215,8 +221,10 @@ def _box_head(theirs: Foreign, path: str) -> dict[str, Any]:
         "agnostic": bool(theirs.get(f"{path}.reg_class_agnostic", False)),
         **_pool(theirs, f"{_REGIONS}.bbox_roi_extractor"),
     }
-    for name in ("in_channels", "roi_feat_size", "bbox_coder", "loss_cls", "loss_bbox"):
+    for name in ("in_channels", "roi_feat_size", "bbox_coder"):
         theirs.get(f"{path}.{name}")
+    told_loss(theirs, f"{path}.loss_cls", *_CLASS_LOSS)
+    told_loss(theirs, f"{path}.loss_bbox", *_BOX_LOSS)
     return found
 
 
@@ -239,8 +247,9 @@ def _mask_head(theirs: Foreign) -> dict[str, Any]:
         "width": int(theirs.number(f"{_MASKS}.conv_out_channels", 256)),
         "convs": int(theirs.number(f"{_MASKS}.num_convs", 4)),
     }
-    for name in ("in_channels", "num_classes", "loss_mask"):
+    for name in ("in_channels", "num_classes"):
         theirs.get(f"{_MASKS}.{name}")
+    told_loss(theirs, f"{_MASKS}.loss_mask", *_CLASS_LOSS)
     theirs.get(f"{_REGIONS}.mask_roi_extractor")
     return found
 

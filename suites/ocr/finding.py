@@ -40,8 +40,8 @@ class Finding:
         dilate: widen the pixels of text by one to the right and down before they are joined.
         most: texts of a picture at most.
         link: of a map with links (`Craft`): value above which a pixel links characters. There `threshold` is the least
-            value of a character's pixels, `box_threshold` the least largest value of a word; `unclip` and `dilate` do
-            nothing.
+            value of a character's pixels, `box_threshold` the least largest value of a word, and `unclip` and `dilate`
+            stay as they are.
     """
 
     threshold: float = 0.3

@@ -19,8 +19,10 @@ from suites.vision.openmmlab import (
     optimizer,
     preprocessed,
     resnet,
+    root_of,
     steps_of,
     strides_of,
+    told_loss,
 )
 
 _HEAD, _AUX = "model.decode_head", "model.auxiliary_head"
@@ -37,11 +39,11 @@ def segmenter(theirs: Foreign) -> dict[str, Any]:
         raise ConfigError(f"{theirs.name}: {_HEAD}.type is {str(kind)[:60]!r}; translated are {known}")
     expect(theirs, f"{_HEAD}.align_corners", None, False)
     model = {"num_classes": "${data.num_classes}", **_HEADS[kind](theirs), **_second_head(theirs)}
-    for name in ("in_channels", "in_index", "norm_cfg", "loss_decode", "act_cfg", "dropout_ratio"):
+    for name in ("in_channels", "in_index", "norm_cfg", "act_cfg"):
         theirs.get(f"{_HEAD}.{name}")
+    told_loss(theirs, f"{_HEAD}.loss_decode", "cross entropy", "CrossEntropyLoss")
     model["dropout"] = theirs.number(f"{_HEAD}.dropout_ratio", 0.1)
-    if theirs.get("model.test_cfg.mode", "whole") != "whole":
-        theirs.note("model.test_cfg.mode: pictures are evaluated whole here, see data.eval.windows for pieces")
+    inference = _inference(theirs)
     for name in ("test_cfg", "train_cfg"):
         theirs.get(f"model.{name}")
     data = _data(theirs, int(theirs.number(f"{_HEAD}.num_classes")))
@@ -50,6 +52,7 @@ def segmenter(theirs: Foreign) -> dict[str, Any]:
         "suite": "segmentation",
         "model": model,
         "losses": losses,
+        **({"inference": inference} if inference else {}),
         "data": data,
         **_schedule(theirs, data["train"]["batch_size"]),
     }
@@ -101,6 +104,16 @@ def _backbone(theirs: Foreign, places: list[int]) -> dict[str, Any]:
     return found | {"output_stride": stride, "out_strides": strides_of(places, stride)}
 
 
+def _inference(theirs: Foreign) -> dict[str, Any]:
+    """Windows that are slid over a picture; nothing where it is taken whole."""
+    if theirs.get("model.test_cfg.mode", "whole") == "whole":
+        return {}
+    sizes = theirs.get("model.test_cfg.crop_size", [512, 512]), theirs.get("model.test_cfg.stride", [341, 341])
+    if any(height != width for height, width in sizes):
+        theirs.note(f"model.test_cfg: windows are squares here, of the shorter side of {sizes[0]}")
+    return {"mode": "slide", "window": min(sizes[0]), "stride": min(sizes[1])}
+
+
 def _second_head(theirs: Foreign) -> dict[str, Any]:
     """The head on the stage before the last, if there is one."""
     if not theirs.has(_AUX):
@@ -113,7 +126,10 @@ def _second_head(theirs: Foreign) -> dict[str, Any]:
         "aux_channels": int(theirs.number(f"{_AUX}.channels", 256)),
         "aux_weight": theirs.number(f"{_AUX}.loss_decode.loss_weight", 1.0),
     }
-    theirs.get(_AUX)
+    told_loss(theirs, f"{_AUX}.loss_decode", "cross entropy", "CrossEntropyLoss")
+    expect(theirs, f"{_AUX}.align_corners", None, False)
+    for name in ("in_channels", "num_classes", "norm_cfg", "act_cfg", "dropout_ratio"):
+        theirs.get(f"{_AUX}.{name}")
     return found
 
 
@@ -122,10 +138,12 @@ def _data(theirs: Foreign, classes: int) -> dict[str, Any]:
     for part in ("train", "eval"):
         path = dataset_at(theirs, part == "train")
         if part == "train":
-            data["root"] = str(theirs.get(f"{path}.data_root") or theirs.get("data_root") or data["root"]).rstrip("/")
+            data["root"] = root_of(theirs, path, theirs.get("data_root") or data["root"])
             transforms = _transforms(theirs, path)
+        root = root_of(theirs, path, data["root"])
+        dataset = _dataset(theirs, path, part, root)
         data[part] = {
-            "dataset": _dataset(theirs, path, part, data["root"]),
+            "dataset": dataset if root == data["root"] else dataset | {"root": root},
             "transforms": transforms if part == "train" else transforms[-1:],
             "batch_size": batch_of(theirs, part == "train", 2 if part == "train" else 1),
         }
@@ -199,14 +217,16 @@ def _schedule(theirs: Foreign, batch: int) -> dict[str, Any]:
         theirs.note(f"schedule.reference_batch: the rate is taken for {_CARDS} cards of {batch} pictures")
     reference = int(theirs.number("auto_scale_lr.base_batch_size", _CARDS * batch))
     power, warm = theirs.number("lr_config.power", 0.9), theirs.get("lr_config.warmup_iters", 0)
+    least = theirs.number("lr_config.min_lr", 0.0)
     for i, step in enumerate(theirs.get("param_scheduler", [])):
         if step.get("type") == "PolyLR":
-            power = step.get("power", 0.9)
+            power, least = step.get("power", 0.9), step.get("eta_min", 0.0)
         elif step.get("type") == "LinearLR":
             warm = step.get("end", 0)
         else:
             theirs.note(f"param_scheduler.{i}: {step.get('type')} is not translated")
     schedule = {"type": "Polynomial", "base_lr": rate, "power": power, "reference_batch": reference}
+    schedule |= {"final_share": round(least / rate, 6)} if least else {}
     steps = theirs.get("train_cfg.max_iters", theirs.get("runner.max_iters"))
     length = {"steps": int(steps)} if steps else {"epochs": int(theirs.number("train_cfg.max_epochs", 100))}
     for path in ("lr_config", "train_cfg", "runner"):

@@ -19,6 +19,7 @@ from suites.vision.openmmlab import (
     preprocessed,
     resnet,
     steps_of,
+    told_loss,
 )
 
 _HEAD = "model.cls_head"
@@ -55,7 +56,9 @@ def frames_classifier(theirs: Foreign) -> dict[str, Any]:
         expect(theirs, f"{BACKBONE}.shift_place", None, "blockres")
         expect(theirs, f"{BACKBONE}.non_local_cfg", None, {})
         theirs.get(f"{BACKBONE}.num_segments")
-    for name in ("in_channels", "consensus", "average_clips", "num_segments", "is_shift", "loss_cls"):
+    expect(theirs, f"{_HEAD}.consensus.type", None, "AvgConsensus")
+    told_loss(theirs, f"{_HEAD}.loss_cls", "cross entropy", "CrossEntropyLoss")
+    for name in ("in_channels", "consensus", "average_clips", "num_segments", "is_shift"):
         theirs.get(f"{_HEAD}.{name}")
     for name in ("train_cfg", "test_cfg"):
         theirs.get(f"model.{name}")
@@ -69,19 +72,20 @@ def _data(theirs: Foreign, classes: int) -> dict[str, Any]:
     for part in ("train", "eval"):
         path = dataset_at(theirs, part == "train")
         expect(theirs, f"{path}.type", "VideoDataset")
+        folder = theirs.get(f"{path}.data_prefix.video", theirs.get(f"{path}.data_prefix"))
+        root = (folder if isinstance(folder, str) else data["root"]).rstrip("/")
         if part == "train":
-            folder = theirs.get(f"{path}.data_prefix.video", theirs.get(f"{path}.data_prefix"))
-            data["root"] = (folder if isinstance(folder, str) else data["root"]).rstrip("/")
+            data["root"] = root
         told = str(theirs.get(f"{path}.ann_file", f"{part}.txt"))
-        annotations = below(f"{data['root']}/", told)
+        annotations = below(f"{root}/", told)
         if annotations == told.strip("/") and "/" in told:  # the list lies elsewhere
             annotations = told.rsplit("/", 1)[-1]
-            theirs.note(f"{path}.ann_file: lists lie with the videos here: copy {told} into {data['root']}")
+            theirs.note(f"{path}.ann_file: lists lie with the videos here: copy {told} into {root}")
         transforms, segments = _transforms(theirs, path, part, normal)
         data[part] = {
             "dataset": {
                 "type": "VideoFiles",
-                "root": "${data.root}",
+                "root": "${data.root}" if root == data["root"] else root,
                 "annotations": annotations,
                 "segments": segments,
             },
@@ -110,7 +114,8 @@ def _transforms(
             found.append({"id": "resize", "type": "ResizeShort", "size": max(size)})
         elif kind in crops:
             side = step.get("input_size", step.get("crop_size", _DEFAULT_SIZE))
-            found.append({"id": "crop", "type": crops[kind], "size": side})
+            scales = {"scales": step["scales"]} if kind == "MultiScaleCrop" and "scales" in step else {}
+            found.append({"id": "crop", "type": crops[kind], "size": side, **scales})
         elif kind == "Flip":
             found.append({"id": "flip", "type": "RandomFlip", "prob": step.get("flip_ratio", 0.5)})
         elif kind == "Normalize":

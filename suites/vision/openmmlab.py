@@ -11,6 +11,11 @@ from suites.engine.config.openmmlab import Foreign
 BACKBONE = "model.backbone"
 STRIDES = (4, 8, 16, 32)  # of a ResNet's stages
 _PREPROCESSOR = "model.data_preprocessor"
+# What may stand in a loss and changes nothing.
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "use_sigmoid": (True, False), "use_mask": (True,), "reduction": ("mean",), "loss_weight": (1.0,),
+    "gamma": (2.0,), "alpha": (0.25,),
+}  # fmt: skip
 _VARIANTS = {"ResNetV1c": "c", "ResNetV1d": "d"}
 # Their files of backbones, by ours.
 _BACKBONES = {
@@ -61,6 +66,21 @@ def resnet(theirs: Foreign, kinds: Sequence[str] = ("ResNet", "ResNeXt", *_VARIA
     return found
 
 
+def told_loss(theirs: Foreign, path: str, ours: str, *usual: str) -> None:
+    """Notes a loss of another type than the usual ones, in whose place `ours` stands.
+
+    What else its section says is left to be listed, but for what these types have anyway.
+    """
+    kind = theirs.get(f"{path}.type")
+    if kind is not None and kind not in usual:
+        theirs.note(f"{path}.type is {kind}; {ours} stands in its place")
+    for name, values in _USUAL.items():
+        if theirs.has(f"{path}.{name}"):
+            found = theirs.peek(f"{path}.{name}")
+            if found in values:
+                theirs.get(f"{path}.{name}")
+
+
 def strides_of(places: Sequence[int], output_stride: int = 32) -> list[int]:
     """Strides of the stages at these places, where stages dilate in place of halving from `output_stride` on."""
     return [min(STRIDES[place], output_stride) for place in places]
@@ -107,6 +127,11 @@ def clipped(theirs: Foreign) -> dict[str, Any]:
     for path in ("optim_wrapper", "optimizer_config"):
         theirs.get(path)
     return {"clip_norm": clip} if clip else {}
+
+
+def root_of(theirs: Foreign, dataset: str, default: str) -> str:
+    """The folder of a data set, without a slash at its end."""
+    return str(theirs.get(f"{dataset}.data_root") or default).rstrip("/")
 
 
 def dataset_at(theirs: Foreign, train: bool) -> str:

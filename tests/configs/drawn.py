@@ -31,29 +31,8 @@ SIDE = 96  # what transforms make of them
 COUNT = 4  # samples of a part
 CLASSES = 3  # where the config leaves the number to the data
 BOXES = ((8, 6, 56, 46), (40, 20, 88, 60))
-WORDS = [
-    "这",
-    "部",
-    "电",
-    "影",
-    "很",
-    "好",
-    "看",
-    "我",
-    "不",
-    "喜",
-    "欢",
-    "它",
-    "good",
-    "film",
-    "with",
-    "a",
-    "bad",
-    "end",
-    "one",
-    "two",
-    "three",
-]
+_TEXT = "这 部 电 影 很 好 看 我 不 喜 欢 它 good film with a bad end one two three"
+WORDS = _TEXT.split()
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 Arguments = Mapping[str, Any]
 
@@ -99,6 +78,11 @@ def image_folder(arguments: Arguments, classes: int) -> None:
     for label in range(classes):
         for number in range(10 if arguments.get("holdout") or "part" in arguments else 2):
             picture(root / f"class{label:04}" / f"{label}_{number}.png")
+
+
+def class_folders(arguments: Arguments, classes: int) -> None:
+    for number in range(16):
+        picture(Path(arguments["root"]) / f"kind{number % 4}" / f"{number}.png")
 
 
 def coco(arguments: Arguments, classes: int) -> None:
@@ -392,6 +376,7 @@ def movielens(arguments: Arguments, classes: int) -> None:
 WRITERS: dict[str, Callable[[Arguments, int], None]] = {
     "CharTags": char_tags,
     "Cityscapes": cityscapes,
+    "ClassFolders": class_folders,
     "ClickLog": click_log,
     "ClipFeatures": clip_features,
     "ClipFolder": clip_folder,
@@ -436,7 +421,7 @@ def draw(name: str) -> list[str]:
     classes = data.get("num_classes", CLASSES)
     if data.get("train") and data["train"]["dataset"]["type"] in ("ImageFolder", "VideoFiles") and classes > 100:
         classes = changes["data.num_classes"] = CLASSES  # each class must have a sample
-    for path, part in _parts(data):
+    for path, part in parts_of(data):
         arguments = {"schema": data.get("schema"), **part["dataset"]}
         if arguments.get("keypoints"):
             arguments["points"] = len(config["model"]["keypoint_head"].get("pose", {}).get("names", range(17)))
@@ -445,7 +430,8 @@ def draw(name: str) -> list[str]:
             arguments["schema"] = OWN_SCHEMA
         WRITERS[arguments["type"]](arguments, CLASSES if classes == "auto" else classes)
         if "batch_size" in part:
-            changes[f"{path}.batch_size"] = 64 if config["suite"] == "ctr" else 2
+            grouped = 2 * (part.get("order") or {}).get("m", 1)  # two classes, where samples of one stand together
+            changes[f"{path}.batch_size"] = 64 if config["suite"] == "ctr" else grouped
         for key in ("transforms", "batch_transforms"):
             if part.get(key):
                 changes[f"{path}.{key}"] = [_smaller(transform, config["model"]["type"]) for transform in part[key]]
@@ -459,7 +445,8 @@ OWN_SCHEMA = {
 }
 
 
-def _parts(data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def parts_of(data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Path and section of each data set of a config."""
     for name in ("train", "eval"):
         if data.get(name):
             yield f"data.{name}", data[name]

@@ -14,7 +14,7 @@ from suites.engine.config.tree.shipped import shipped_configs
 from suites.engine.predict.evaluation import evaluate, predict_of
 from suites.engine.predict.inference import export_run
 from suites.engine.train.training import train
-from tests.configs.drawn import draw
+from tests.configs.drawn import WRITERS, draw, parts_of
 
 
 def run(name):
@@ -23,6 +23,12 @@ def run(name):
         run(f"nlp/{Path(teacher).name}")
     train(Path(name), draw(name))
     return Path("runs") / Path(name).name
+
+
+def test_the_data_of_each_config_can_be_drawn():
+    configs = {name: load_config(name, check=False).as_dict() for name in shipped_configs()}
+    kinds = {(name, part["dataset"]["type"]) for name, found in configs.items() for _, part in parts_of(found["data"])}
+    assert {each for each in kinds if each[1] not in WRITERS} == set()
 
 
 UNTRAINED = ("ocr/ppocrv4", "ocr/craft_english")  # put together from trained networks

@@ -230,6 +230,10 @@ class Foreign:
         self._taken.add(path)
         return self._at(path, default)
 
+    def peek(self, path: str) -> Any:
+        """The value at a path, or None; it does not count as looked at."""
+        return self._at(path)
+
     def _at(self, path: str, default: Any = None) -> Any:
         value: Any = self._values
         for key in path.split("."):

@@ -18,7 +18,6 @@ from framework.tensor import Tensor
 from suites.engine.config import OfRole
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.registry import register
-from suites.engine.weights import ClassRows
 from suites.ocr.losses import ctc
 from suites.ocr.models.base import TextRecogniser
 
@@ -99,10 +98,6 @@ class AttentionReader(TextRecogniser):
         """The recogniser's logits for CTC, [N, T, K]."""
         return self.body(lines)
 
-    def _begun(self, features: Tensor) -> Tensor:
-        """The state before the first step, [N, D] of 0."""
-        return ops.sum(self.cell.key(features), axes=(1,)) * 0.0
-
     def written(self, features: Tensor, before: Tensor) -> Tensor:
         """Logits [N, L', K] of each step that is told the character before it.
 
@@ -116,7 +111,7 @@ class AttentionReader(TextRecogniser):
             state = self.cell(state, told, features, keys)
             return state, state
 
-        _, states = scan(step, self._begun(features), ops.transpose(before, perm=(1, 0)))
+        _, states = scan(step, _begun(keys), ops.transpose(before, perm=(1, 0)))
         return self.fc(ops.transpose(states, perm=(1, 0, 2)))
 
     def losses(self, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
@@ -137,8 +132,8 @@ class AttentionReader(TextRecogniser):
     def read(self, lines: Tensor) -> tuple[Tensor, Tensor]:
         """The characters as CTC has them, with a blank behind each: int64 [N, 2 L], and their probabilities."""
         features = self.features(lines)
-        keys, state = self.cell.key(features), self._begun(features)
-        none = ops.cast(ops.sum(state, axes=(1,)), dtype="int64") * 0
+        keys = self.cell.key(features)
+        none = ops.full_like(ops.argmax(keys[:, 0], axis=-1), value=0)
 
         def step(state: tuple[Tensor, ...], _: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
             hidden, told, going = state
@@ -149,15 +144,16 @@ class AttentionReader(TextRecogniser):
             return (hidden, found, going), (found, ops.max(likely, axes=(-1,)))
 
         steps = tensor(np.zeros((self.longest, 1), np.int64))
-        _, (found, scores) = scan(step, (state, none, none + 1), steps)
+        _, (found, scores) = scan(step, (_begun(keys), none, none + 1), steps)
         found, scores = ops.transpose(found, perm=(1, 0)), ops.transpose(scores, perm=(1, 0))
         blanks = found * 0
         spaced = ops.flatten(ops.stack([found, blanks], axis=2), start=1, end=2)
         return spaced, ops.flatten(ops.stack([scores, scores], axis=2), start=1, end=2)
 
-    def class_rows(self) -> dict[str, ClassRows]:
-        """The recogniser's; those of the decoder start anew."""
-        return {}
+
+def _begun(keys: Tensor) -> Tensor:
+    """The state before the first step, [N, D] of 0, for keys [N, T, D]."""
+    return ops.full_like(keys[:, 0], value=0.0)
 
 
 def told(labels: list[np.ndarray], longest: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,8 @@ from suites.ocr.decoding import Language
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
 from suites.ocr.models.attention import AttentionReader
-from suites.ocr.models.base import TextRecogniser
+from suites.ocr.models.base import TextDetector, TextRecogniser
+from suites.ocr.models.craft import Craft
 from suites.ocr.page import Reading
 from suites.ocr.processor import OcrProcessor
 from suites.ocr.settings import EvalData, TrainData
@@ -89,6 +90,14 @@ class Problem(ABC):
     @abstractmethod
     def processor(self) -> OcrProcessor:
         """What stands around the network."""
+
+
+def expect_finding(model: TextDetector, how: How) -> None:
+    """Raise ConfigError for a setting of `finding` that this detector's maps have no use for."""
+    chosen, usual = how.finding or Finding(), Finding()
+    for name in ("unclip", "dilate") if isinstance(model, Craft) else ("link",):
+        if getattr(chosen, name) != getattr(usual, name):
+            raise ConfigError(f"finding.{name}: {type(model).__name__} has no use for it; leave it out")
 
 
 def language_of(model: TextRecogniser, how: How) -> Language | None:

@@ -20,7 +20,7 @@ from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.base import TextDetector
 from suites.ocr.models.dbnet import DBNet
 from suites.ocr.pixels import shown
-from suites.ocr.problems.base import How, Problem, expect
+from suites.ocr.problems.base import How, Problem, expect, expect_finding
 from suites.ocr.problems.page import ways
 from suites.ocr.processor import PageProcessor
 from suites.ocr.sample import PageSample
@@ -47,6 +47,7 @@ class FindingProblem(Problem):
     def __init__(self, model: TextDetector, how: How) -> None:
         if not isinstance(model, DBNet):
             how.expect_unset(type(model).__name__, "loss")
+        expect_finding(model, how)
         if how.reading.beam is not None:
             raise ConfigError(
                 f"reading.beam: {type(model).__name__} reads no lines and has no use for it; leave it out"

@@ -17,7 +17,7 @@ from suites.ocr.finding import Finding
 from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.reader import TextReader
 from suites.ocr.page import INPUTS, Lines
-from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
+from suites.ocr.problems.base import How, Problem, expect, expect_finding, language_of, read_columns
 from suites.ocr.processor import PageProcessor
 from suites.ocr.settings import EvalData, TrainData
 from suites.vision.task import unprepared
@@ -44,6 +44,7 @@ class PageProblem(Problem):
 
     def __init__(self, model: TextReader, how: How) -> None:
         how.expect_unset(type(model).__name__, "loss")
+        expect_finding(model.detector, how)
         self._model, self._how = model, how
         self._language = language_of(model.recogniser, how)
 

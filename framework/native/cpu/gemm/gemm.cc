@@ -54,8 +54,7 @@ void by_rows(const Product<T>& g, int64_t n0, int64_t N) {
   multiply_rows(p);
 }
 
-// A is stored as [K, M]: its rows are written out once, and B is packed once. Blocks pack both again for each block of
-// C.
+// A is stored as [K, M]: its rows are written out once, and B is packed once. Blocks of C would pack both again each.
 template <class T>
 void by_rows_of_copy(const Product<T>& g) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T)), kSide = 64;
