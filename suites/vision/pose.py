@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.names import did_you_mean
@@ -14,6 +17,7 @@ _HINTS = (
     re.compile(r"(?i)(?:left|right)(?![a-z])"),
     re.compile(r"(?<![A-Za-z])[LlRr](?![A-Za-z])|(?<![A-Za-z])[LR](?=[A-Z][a-z])|(?<=[a-z])[LR](?![A-Za-z])"),
 )
+_ROUNDING = 0.5  # pixels outside of a picture that count as rounding
 _OTHER = {"left": "right", "right": "left", "l": "r", "r": "l"}
 
 
@@ -85,6 +89,39 @@ def _swapped(found: re.Match[str]) -> str:
     word = found[0]
     other = _OTHER[word.lower()]
     return other.upper() if word.isupper() else other.capitalize() if word[0].isupper() else other
+
+
+def pose_of_category(category: Mapping[str, Any]) -> Pose:
+    """The pose of a category of COCO's format: `keypoints`, and a `skeleton` of numbers from 1, or of names.
+
+    DataError for a skeleton of another form, AttributeValueError for names that come twice.
+    """
+    skeleton = category.get("skeleton") or []
+    if not isinstance(skeleton, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in skeleton):
+        raise DataError(f"skeleton is {str(skeleton)[:60]}; it must be pairs of numbers of points, from 1")
+    plain = Pose(tuple(str(name) for name in category["keypoints"]))
+    return Pose(plain.names, (), tuple((_end(a, plain), _end(b, plain)) for a, b in skeleton))
+
+
+def _end(number: Any, pose: Pose) -> int:
+    """The number, from 0, of a point that a skeleton names from 1, or by its name."""
+    if isinstance(number, str):
+        return pose.number(number)
+    count = len(pose.names)
+    if isinstance(number, bool) or not isinstance(number, int | float) or number not in range(1, count + 1):
+        raise DataError(f"skeleton names the point {number!r}; there are 1 to {count}: {', '.join(pose.names)}")
+    return int(number) - 1
+
+
+def outside(points: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Which labelled points lie outside of their pictures, bool [T, L].
+
+    Args:
+        points: [T, L, 3], (x, y, visible) of the L points of T objects.
+        sizes: [T, 2], (H, W) of the picture of each.
+    """
+    far = (points[..., :2] < -_ROUNDING) | (points[..., :2] > sizes[:, None, ::-1] + _ROUNDING)
+    return np.asarray(far.any(axis=-1) & (points[..., 2] > 0))
 
 
 FACE_POINTS = Pose(("left_eye", "right_eye", "nose", "left_mouth", "right_mouth"), mirrored=(1, 0, 2, 4, 3))

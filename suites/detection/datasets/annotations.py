@@ -165,7 +165,7 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
     points = None if not raw.points else np.asarray(raw.points, np.float32)[order]
     strays = np.zeros(len(sizes), np.int64)
     if points is not None:
-        stray = _outside(points, sizes[owners[order]])
+        stray = outside(points, sizes[owners[order]])
         points[stray] = 0
         np.add.at(strays, owners[order], stray.sum(axis=1))
 
@@ -185,9 +185,3 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
         points=points,
         strays=strays,
     )
-
-
-def _outside(points: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """bool [T, L]: which labelled points [T, L, 3] lie outside of their images of `sizes` [T, 2], (H, W)."""
-    far = (points[..., :2] < -_ROUNDING) | (points[..., :2] > sizes[:, None, ::-1] + _ROUNDING)
-    return np.asarray(far.any(axis=-1) & (points[..., 2] > 0))

@@ -29,7 +29,7 @@ from suites.engine.data.sources import find_data, open_source, read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.vision.files import held_out
-from suites.vision.pose import Pose
+from suites.vision.pose import pose_of_category
 
 _log = logging.getLogger(__name__)
 _MOST_FILES = 8  # beside an annotation file that are looked into
@@ -178,7 +178,7 @@ class _Reader:
         (self._points,) = counts
         self._raw.points = []
         try:
-            poses = {_pose_of(row) if pairs is None else _pose_of(row).paired(pairs) for row in chosen}
+            poses = {pose_of_category(row) if pairs is None else pose_of_category(row).paired(pairs) for row in chosen}
         except (DataError, AttributeValueError) as error:
             raise DataError(f"{self._path}: keypoints: {error}") from None
         self._raw.pose = poses.pop() if len(poses) == 1 else None
@@ -401,26 +401,6 @@ def _categories_beside(path: Path) -> set[int | None]:
             annotations = document.get("annotations") if isinstance(document, dict) else None
             used |= {_whole(_value(each, "category_id")) for each in annotations or () if isinstance(annotations, list)}
     return used
-
-
-def _pose_of(category: dict[str, Any]) -> Pose:
-    """The pose of a category, whose skeleton counts points from 1."""
-    skeleton = category.get("skeleton") or []
-    if not isinstance(skeleton, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in skeleton):
-        raise DataError(f"skeleton is {str(skeleton)[:60]}; it must be pairs of numbers of points, from 1")
-    joined = tuple((_end(a, category), _end(b, category)) for a, b in skeleton)
-    return Pose(tuple(str(name) for name in category["keypoints"]), (), joined)
-
-
-def _end(number: Any, category: dict[str, Any]) -> int:
-    """The number, from 0, of a point that a skeleton names from 1, or by its name."""
-    names = [str(name) for name in category["keypoints"]]
-    if isinstance(number, str):
-        return Pose(tuple(names)).number(number)
-    at = _whole(number)
-    if at is None or not 1 <= at <= len(names):
-        raise DataError(f"skeleton names the point {number!r}; there are 1 to {len(names)}: {', '.join(names)}")
-    return at - 1
 
 
 def _value(entry: Any, key: str) -> Any:

@@ -18,11 +18,10 @@ from suites.engine.reporting import Tally
 from suites.keypoints.sample import PoseSample
 from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import decode_image
-from suites.vision.pose import Pose
+from suites.vision.pose import Pose, outside
 from suites.vision.structures import Boxes, Instances
 
 _log = logging.getLogger(__name__)
-_ROUNDING = 0.5  # pixels that a point may lie outside
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,7 @@ class PoseDataset:
 
 def within(points: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     """Points [L, 3] of which those outside of a picture of `size` (H, W) are unlabelled, all 0."""
-    far = (points[:, :2] < -_ROUNDING) | (points[:, :2] > np.array([size[1], size[0]]) + _ROUNDING)
-    return np.where(far.any(axis=1, keepdims=True), 0, points).astype(np.float32)
+    return np.where(outside(points[None], np.array([size[:2]]))[0][:, None], 0, points).astype(np.float32)
 
 
 register_role("dataset", PoseDataset, doc="objects with points, by index")

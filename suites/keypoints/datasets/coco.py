@@ -16,7 +16,7 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.keypoints.datasets.base import Labelled, PoseDataset
 from suites.vision.files import listed_file
-from suites.vision.pose import Pose
+from suites.vision.pose import Pose, pose_of_category
 
 
 @register("dataset")
@@ -105,9 +105,8 @@ def _category(document: Any, wanted: str | None, where: str) -> tuple[int, str, 
             f"{where}: category {row.get('name')!r}: its id is {row.get('id')!r}; it must be a whole number"
         )
     try:
-        skeleton = tuple((int(a) - 1, int(b) - 1) for a, b in row.get("skeleton") or ())
-        pose = Pose(tuple(map(str, row["keypoints"])), (), skeleton)
-    except (AttributeValueError, TypeError, ValueError) as error:
+        pose = pose_of_category(row)
+    except (AttributeValueError, DataError, TypeError) as error:
         raise DataError(f"{where}: category {row.get('name')!r}: {error}") from None
     return row["id"], str(row.get("name")), pose
 

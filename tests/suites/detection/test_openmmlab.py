@@ -99,6 +99,14 @@ def test_what_is_written_is_a_config_that_builds_and_detects(mm, tmp_path, capsy
     assert "is there already" in capsys.readouterr().err
 
 
+def test_other_losses_are_said(mm):
+    text = "model = dict(roi_head=dict(bbox_head=dict(loss_bbox=dict(type='GIoULoss', loss_weight=10.0))))\n"
+    mm.write_text(mm.read_text() + text)
+    _, notes = translate(mm)
+    assert "model.roi_head.bbox_head.loss_bbox.type is GIoULoss; smooth L1 stands in its place" in notes
+    assert "not translated: model.roi_head.bbox_head.loss_bbox.loss_weight" in notes
+
+
 RETINA = """
 model = dict(type='RetinaNet',
     backbone=dict(type='ResNeXt', depth=101, groups=32, base_width=4, num_stages=4, out_indices=(0, 1, 2, 3),

@@ -55,7 +55,7 @@ def test_a_wrong_object_is_an_error_with_its_number(tmp_path, changes, match):
 @pytest.mark.parametrize(
     ("category", "match"),
     [
-        ({"skeleton": [[1, 99]]}, "skeleton names points beyond 0 to 16"),
+        ({"skeleton": [[1, 99]]}, "skeleton names the point 99; there are 1 to 17"),
         ({"keypoints": []}, "keypoints; those that do: none"),
     ],
 )

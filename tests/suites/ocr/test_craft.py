@@ -11,6 +11,7 @@ from suites.ocr.finding import Finding
 from suites.ocr.linking import linked
 from suites.ocr.losses import MapLoss
 from suites.ocr.models.craft import Craft
+from suites.ocr.models.dbnet import DBNet
 from suites.ocr.settings import EvalData, TrainData
 from suites.ocr.task import OcrTask
 from tests.suites.ocr.test_published import drawn
@@ -148,6 +149,10 @@ def test_it_is_evaluated_and_not_trained(tmp_path):
         task.train_loader(seed=0, workers=0)
     with pytest.raises(ConfigError, match="loss: Craft has no use for it"):
         OcrTask(Craft(), loss=MapLoss())
+    with pytest.raises(ConfigError, match=r"finding\.unclip: Craft has no use for it"):
+        OcrTask(Craft(), finding=Finding(unclip=2.0))
+    with pytest.raises(ConfigError, match=r"finding\.link: DBNet has no use for it"):
+        OcrTask(DBNet(), finding=Finding(link=0.3))
     (held,) = task.eval_loader(workers=0)
     (part,) = task.parts(held)
     assert part["images"].shape[3] == 3

@@ -112,6 +112,23 @@ def test_a_pspnet_of_release_0_on_own_folders(tmp_path):
     assert built(found, tmp_path).model.num_classes == 2
 
 
+def test_another_loss_and_its_weights_of_classes_are_said(tmp_path):
+    text = "model = dict(decode_head=dict(loss_decode=dict(type='DiceLoss', class_weight=[1.0, 2.0])))\n"
+    _, notes = written(tmp_path, MODEL, RUN, text)
+    assert "model.decode_head.loss_decode.type is DiceLoss; cross entropy stands in its place" in notes
+    assert "not translated: model.decode_head.loss_decode.class_weight" in notes
+
+
+def test_windows_the_last_rate_and_a_folder_of_its_own_for_evaluation_are_kept(tmp_path):
+    text = "model = dict(test_cfg=dict(mode='slide', crop_size=(512, 512), stride=(341, 341)))\n"
+    text += "val_dataloader = dict(dataset=dict(data_root='data/others/'))\n"
+    found, _ = written(tmp_path, MODEL, RUN, text)
+    assert found["inference"] == {"mode": "slide", "window": 512, "stride": 341}
+    assert found["schedule"]["final_share"] == 0.01
+    assert found["data"]["eval"]["dataset"]["root"] == "data/others"
+    assert found["data"]["train"]["dataset"]["root"] == "${data.root}"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -72,6 +72,17 @@ def test_a_tsn_is_the_same_model_data_and_length(tmp_path):
     assert found["schedule"]["milestones"] == [0.4, 0.8] and found["runtime"] == {"epochs": 100, "clip_norm": 40}
 
 
+def test_videos_of_evaluation_in_a_folder_of_their_own_are_read_there(tmp_path):
+    text = "val_dataloader = dict(dataset=dict(ann_file='data/kinetics400/videos_val/list.txt', "
+    text += "data_prefix=dict(video='data/kinetics400/videos_val')))\n"
+    text += "model = dict(cls_head=dict(loss_cls=dict(type='BCELossWithLogits')))\n"
+    found, notes = written(tmp_path, MODEL, RUN, text)
+    held = found["data"]["eval"]["dataset"]
+    assert (held["root"], held["annotations"]) == ("data/kinetics400/videos_val", "list.txt")
+    assert found["data"]["train"]["dataset"]["root"] == "${data.root}"
+    assert "model.cls_head.loss_cls.type is BCELossWithLogits; cross entropy stands in its place" in notes
+
+
 def test_a_tsm_builds_and_names_all_their_tensors(tmp_path):
     found, _ = written(tmp_path, MODEL, RUN, SHIFTED, "model = dict(backbone=dict(depth=18))\n")
     assert found["model"]["type"] == "TSM" and found["model"]["share"] == 8
@@ -85,6 +96,7 @@ def test_a_tsm_builds_and_names_all_their_tensors(tmp_path):
     ("text", "said"),
     [
         ("model = dict(cls_head=dict(type='TSMHead'))\n", "TSMHead on ResNet; translated are TSNHead on ResNet"),
+        ("model = dict(cls_head=dict(consensus=dict(type='RelationModule')))\n", "consensus.type is 'RelationModule'"),
         ("model = dict(cls_head=dict(spatial_type='max'))\n", "spatial_type is 'max'; only None or 'avg'"),
         ("train_dataloader = dict(dataset=dict(type='RawframeDataset'))\n", "only 'VideoDataset' is translated"),
         ("model = dict(backbone=7)\n", "TSNHead on None"),
