@@ -15,22 +15,19 @@ from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.segmentation.models import openmmlab_names
-from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import (
-    Head,
     check_classes,
     check_maps,
     classifier,
     separable,
-    stage_ends,
-    walk_with,
     whole_image_rule,
 )
+from suites.segmentation.models.second_head import SecondHeaded
 from suites.vision.backbones import Backbone
 
 
 @register("segmenter")
-class DeepLabV3Plus(Segmenter):
+class DeepLabV3Plus(SecondHeaded):
     """Backbone, pyramid pooling on its last map, decoder with its first map; logits at the first map's stride.
 
     Args:
@@ -62,11 +59,8 @@ class DeepLabV3Plus(Segmenter):
         super().__init__()
         self.num_classes = check_classes("DeepLabV3Plus", num_classes)
         check_maps("DeepLabV3Plus", backbone, 2, "two, a fine and a coarse one: out_strides: [4, 16]")
-        if merge_kernel not in (1, 3) or aux_weight < 0:
-            raise AttributeValueError(
-                f"DeepLabV3Plus: merge_kernel is {merge_kernel} and aux_weight {aux_weight}; needed are 1 or 3 and a "
-                "weight of 0 or more"
-            )
+        if merge_kernel not in (1, 3):
+            raise AttributeValueError(f"DeepLabV3Plus: merge_kernel is {merge_kernel}; it must be 1 or 3")
         self.backbone = backbone
         low, high = backbone.channels
         self.pyramid = _Pyramid(high, channels, rates, merge_kernel)
@@ -77,11 +71,7 @@ class DeepLabV3Plus(Segmenter):
             separable(channels, channels),
             classifier(channels, num_classes),
         )
-        self.aux: nn.Layer | None = None
-        if aux_weight:
-            self._aux_at = stage_ends(backbone)[-2]
-            self.aux = Head(self._aux_at.channels, aux_channels, num_classes, dropout=dropout)
-            self.loss_weights = (1.0, aux_weight)
+        self.add_second_head(aux_weight, aux_channels, dropout)
 
     @property
     def class_tensors(self) -> tuple[str, ...]:
@@ -114,17 +104,9 @@ class DeepLabV3Plus(Segmenter):
         """The pyramid's pooled branch has one pixel an image."""
         yield from whole_image_rule(part, "DeepLabV3Plus")
 
-    def outputs(self, images: Tensor) -> list[Tensor]:
-        """images: [N, H, W, 3]; logits [N, ceil(H/4), ceil(W/4), K] where the fine map has stride 4.
-
-        Behind them those of the second head, where there is one.
-        """
-        if self.aux is None:
-            return [self._logits(*self.backbone(images))]
-        inner, maps = walk_with(self.backbone, images, self._aux_at)
-        return [self._logits(*maps), self.aux(inner)]
-
-    def _logits(self, fine: Tensor, coarse: Tensor) -> Tensor:
+    def logits_of(self, maps: list[Tensor]) -> Tensor:
+        """Of the fine and the coarse map, at the fine one's stride, 4 in the paper."""
+        fine, coarse = maps
         context = ops.resize_bilinear(self.dropout(self.pyramid(coarse)), fine)
         return self.decoder(ops.concat([context, self.low(fine)], axis=3))
 

@@ -14,22 +14,19 @@ from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.segmentation.models import openmmlab_names
-from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import (
-    Head,
     PyramidPooling,
     check_classes,
     check_maps,
     classifier,
-    stage_ends,
-    walk_with,
     whole_image_rule,
 )
+from suites.segmentation.models.second_head import SecondHeaded
 from suites.vision.backbones import Backbone
 
 
 @register("segmenter")
-class PSPNet(Segmenter):
+class PSPNet(SecondHeaded):
     """Backbone, pyramid pooling, a 3x3 convolution; in training a second head on the stage before the last.
 
     Args:
@@ -55,20 +52,13 @@ class PSPNet(Segmenter):
         super().__init__()
         self.num_classes = check_classes("PSPNet", num_classes)
         check_maps("PSPNet", backbone, 1, "one: out_strides: [8]")
-        if not grids or min(grids) < 1 or aux_weight < 0:
-            raise AttributeValueError(
-                f"PSPNet: grids is {list(grids)} and aux_weight {aux_weight}; needed are grids of 1 cell or more and "
-                "a weight of 0 or more"
-            )
+        if not grids or min(grids) < 1:
+            raise AttributeValueError(f"PSPNet: grids is {list(grids)}; needed are one or more, of 1 cell or more")
         self.backbone = backbone
         self.pyramid = PyramidPooling(backbone.channels[-1], channels, 3, grids)
         self.dropout = nn.Dropout(dropout)
         self.classifier = classifier(channels, num_classes)
-        self.aux: nn.Layer | None = None
-        if aux_weight:
-            self._aux_at = stage_ends(backbone)[-2]
-            self.aux = Head(self._aux_at.channels, aux_channels, num_classes, dropout=dropout)
-            self.loss_weights = (1.0, aux_weight)
+        self.add_second_head(aux_weight, aux_channels, dropout)
 
     @property
     def class_tensors(self) -> tuple[str, ...]:
@@ -93,12 +83,6 @@ class PSPNet(Segmenter):
         """The grid of one cell has one number an image."""
         yield from whole_image_rule(part, "PSPNet")
 
-    def outputs(self, images: Tensor) -> list[Tensor]:
-        """images: [N, H, W, 3]; logits [N, ceil(H/s), ceil(W/s), K], and those of the second head."""
-        if self.aux is None:
-            return [self._logits(self.backbone(images)[-1])]
-        inner, maps = walk_with(self.backbone, images, self._aux_at)
-        return [self._logits(maps[-1]), self.aux(inner)]
-
-    def _logits(self, x: Tensor) -> Tensor:
-        return self.classifier(self.dropout(self.pyramid(x)))
+    def logits_of(self, maps: list[Tensor]) -> Tensor:
+        """Of the last map."""
+        return self.classifier(self.dropout(self.pyramid(maps[-1])))

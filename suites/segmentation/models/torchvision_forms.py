@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from framework import nn, ops
-from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
@@ -24,10 +23,9 @@ from suites.segmentation.models.parts import (
     check_classes,
     check_maps,
     classifier,
-    stage_ends,
-    walk_with,
     whole_image_rule,
 )
+from suites.segmentation.models.second_head import SecondHeaded
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.base import drawn_image
 from suites.vision.backbones.naming import conv, conv_norm
@@ -68,32 +66,15 @@ def _of_backbone(name: str) -> str:
     return "backbone." + name.removeprefix("features.")
 
 
-class _WithAux(_Published):
+class _WithAux(_Published, SecondHeaded):
     """A coarse map to logits, and in training those of a second head on the stage before the last."""
 
     def _heads(self, backbone: Backbone, num_classes: int, aux_weight: float, dropout: float) -> None:
         who = type(self).__name__
         self.num_classes = check_classes(who, num_classes)
         check_maps(who, backbone, 1, "one: out_strides: [8]")
-        if aux_weight < 0:
-            raise AttributeValueError(f"{who}: aux_weight is {aux_weight}; it must be 0 or more")
         self.backbone = backbone
-        self.aux: nn.Layer | None = None
-        if aux_weight:
-            self._aux_at = stage_ends(backbone)[-2]
-            channels = self._aux_at.channels
-            self.aux = Head(channels, channels // 4, num_classes, dropout=dropout)
-            self.loss_weights = (1.0, aux_weight)
-
-    def _logits(self, x: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} defines no _logits()")
-
-    def outputs(self, images: Tensor) -> list[Tensor]:
-        """images: [N, H, W, 3]; logits [N, ceil(H/s), ceil(W/s), K], and those of the second head."""
-        if self.aux is None:
-            return [self._logits(self.backbone(images)[-1])]
-        before, maps = walk_with(self.backbone, images, self._aux_at)
-        return [self._logits(maps[-1]), self.aux(before)]
+        self.add_second_head(aux_weight, None, dropout)
 
     def names_in(self, scheme: str) -> Names:
         """Torchvision's names."""
@@ -135,8 +116,9 @@ class DilatedFCN(_WithAux):
         self.head = Head(backbone.channels[-1], backbone.channels[-1] // 4, num_classes, dropout=dropout)
         start_from(self, pretrained)
 
-    def _logits(self, x: Tensor) -> Tensor:
-        return self.head(x)
+    def logits_of(self, maps: list[Tensor]) -> Tensor:
+        """Of the coarse map."""
+        return self.head(maps[-1])
 
     def head_names(self) -> dict[str, Source]:
         """Of the head."""
@@ -181,8 +163,9 @@ class DeepLabV3(_WithAux):
         """The pyramid's pooled branch has one pixel an image."""
         yield from whole_image_rule(part, "DeepLabV3")
 
-    def _logits(self, x: Tensor) -> Tensor:
-        return self.classifier(self.conv(self.pyramid(x)))
+    def logits_of(self, maps: list[Tensor]) -> Tensor:
+        """Of the coarse map."""
+        return self.classifier(self.conv(self.pyramid(maps[-1])))
 
     def head_names(self) -> dict[str, Source]:
         """Of the pyramid and what is behind it."""
