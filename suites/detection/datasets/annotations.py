@@ -11,7 +11,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.detection.datasets.shapes import ImageMasks, Shape, ShapeTable
 from suites.detection.sample import GroundTruth
-from suites.vision.pose import Pose
+from suites.vision.pose import Pose, outside
 
 _ROUNDING = 0.5  # pixels outside an image that count as rounding, not as a wrong box
 _MOST_SIDE = 2**31  # pixels of an image's side below which sizes are kept
@@ -156,7 +156,7 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
     found = np.asarray(raw.boxes, np.float64).reshape(-1, 4)
     height, width = sizes[owners].astype(np.float64).T
     boxes = np.clip(found, 0, np.stack([width, height, width, height], axis=1))
-    outside = np.abs(boxes - found).max(axis=1, initial=0) > _ROUNDING
+    cut = np.abs(boxes - found).max(axis=1, initial=0) > _ROUNDING
     keep = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
     areas = np.asarray(raw.areas, np.float64)
     areas = np.where(np.isnan(areas), (boxes[:, 2:] - boxes[:, :2]).prod(axis=1), areas)
@@ -179,7 +179,7 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
         areas=areas[order],
         difficult=np.asarray(raw.difficult, bool)[order],
         crowd=np.asarray(raw.crowd, bool)[order],
-        clipped=per_image(keep & outside),
+        clipped=per_image(keep & cut),
         dropped=per_image(~keep),
         shapes=None if raw.shapes is None else ShapeTable([raw.shapes[at] for at in order]),
         points=points,
