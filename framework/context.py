@@ -2,18 +2,19 @@
 
 It stands on the ground floor and imports nothing of the core, so that the rooms need not import each other to ask. Each
 field belongs to the room that its comment names; only that room writes it. What lower rooms call of higher ones stands
-here too: those put it here when they are imported, which `import framework` sees to.
+here too: those put it here when they are imported, and are imported by who asks first.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
-operators: Any = SimpleNamespace()  # the functions of framework.ops by their names, for the methods of Tensor
-gradients: Any = SimpleNamespace()  # `remember`, `backward` and `backward_from` of framework.autograd.tape
+from framework.lazy import Later
+
+operators: Any = Later("framework.ops")  # its functions by their names, for the methods of Tensor
+gradients: Any = Later("framework.autograd.rules")  # `remember`, `backward`, `backward_from`: the tape, with all rules
 
 
 class Context(threading.local):

@@ -10,7 +10,7 @@ import numpy as np
 
 from framework import ops, random
 from framework.errors import AttributeValueError, CheckpointError
-from framework.tensor import Scalar, Tensor, tensor
+from framework.tensors import Scalar, Tensor, tensor
 
 if TYPE_CHECKING:
     from framework.nn.layer import Layer

@@ -15,7 +15,7 @@ from framework.errors import AttributeValueError
 
 if TYPE_CHECKING:
     from framework.graph.executor import Executor
-    from framework.tensor import Tensor
+    from framework.tensors import Tensor
 
 NAMES = ("cpu", "gpu", "tpu", "xla-cpu")
 PRODUCTS = ("float32", "tf32", "bfloat16")

@@ -18,7 +18,7 @@ from framework.atomic import atomic_file
 from framework.errors import CheckpointError
 from framework.outside import check_file, open_file
 from framework.remedies import refusal
-from framework.tensor import Tensor, bfloat16_type, from_numpy
+from framework.tensors import Tensor, bfloat16_type, from_numpy
 
 _BFLOAT16 = "paddock.bfloat16"  # metadata key of our older files: names whose bfloat16 stands there as uint16
 # NumPy's types by safetensors' names; those that the core lacks become the next wider one that holds all their values.

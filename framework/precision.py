@@ -24,7 +24,7 @@ from framework.ops import dispatch
 
 if TYPE_CHECKING:
     from framework.ops.registry import OpInfo
-    from framework.tensor import Tensor
+    from framework.tensors import Tensor
 
 HALF_TYPES = ("float16", "bfloat16")
 PRECISIONS = ("float32", *HALF_TYPES)

@@ -16,7 +16,7 @@ from framework.graph.compiled import CompiledProgram
 from framework.graph.files import load_program
 from framework.graph.native_executor import NATIVE
 from framework.limits import current
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 
 class Predictor:

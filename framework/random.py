@@ -11,7 +11,7 @@ import numpy as np
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.ops import internal
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 
 class Generator:

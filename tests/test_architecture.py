@@ -233,7 +233,7 @@ OPENERS = {
     "suites/engine/serving/reading.py": "/proc",
     "suites/engine/serving/web/server.py": "the server's own secret",
     "suites/engine/weights/fetching.py": "archives whose digest is known",
-    "suites/engine/weights/records.py": "classes beside a record, whose digest is known",
+    "suites/engine/weights/records/record.py": "classes beside a record, whose digest is known",
     "suites/video/features/store.py": "features that the package wrote, read by their places",
     "suites/vision/pictures/apart_child.py": "/proc",
     "suites/vision/videos/reading.py": "a video, whose size is checked before",

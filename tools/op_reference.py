@@ -13,7 +13,7 @@ from framework.autograd.rule_table import RULES
 from framework.onnx.names import written_as
 from framework.ops import dispatch, registry
 from framework.ops.registry import OpInfo
-from framework.tensor import DTYPES
+from framework.tensors import DTYPES
 
 FOLDER = "docs/reference/operators"
 _TYPES = {
@@ -209,7 +209,7 @@ _STUB_HEAD = [
     "",
     "from collections.abc import Sequence",
     "",
-    "from framework.tensor import Tensor, TensorLike",
+    "from framework.tensors import Tensor, TensorLike",
     "",
     "__all__ = [{names}]",
     "",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from framework.autograd.tape import gradients
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 # Step that balances truncation (step^2) and rounding (eps / step) of a central difference in float64.
 EPS = float(np.finfo(np.float64).eps)

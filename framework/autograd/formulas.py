@@ -10,7 +10,7 @@ from framework.autograd.saved import kept
 from framework.errors import GradientError
 from framework.ops.functions import full_like
 from framework.ops.registry import OpInfo
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class Applied(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framework.context import context
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def keep(x: Any) -> Any:

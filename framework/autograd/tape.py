@@ -16,13 +16,12 @@ from framework.autograd.formulas import evaluate, rule_of
 from framework.autograd.rule_table import RULES
 from framework.autograd.saved import edge_of, keep, kept, place_of
 from framework.context import context
-from framework.context import gradients as context_gradients
 from framework.errors import GradientError
 from framework.ops.compositions import composition_of
 from framework.ops.functions import cast, copy, full_like, reshape_like
 from framework.ops.registry import OpInfo
 from framework.precision import as_given, promoting
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _sequence = itertools.count()
 DIFFERENTIABLE = frozenset(("float32", "float64", "float16", "bfloat16"))
@@ -320,7 +319,3 @@ def _composed_gradients(node: Node, dys: Sequence[Tensor | None]) -> list[Tensor
     found = gradients([o for o, _ in roots], wanted, [dy for _, dy in roots], create_graph=keeps_history)
     given = iter(found)
     return [next(given) if v is not None and e is not None else None for v, e in zip(views, node.edges, strict=True)]
-
-
-context_gradients.remember, context_gradients.backward = remember, backward
-context_gradients.backward_from = backward_from

@@ -17,7 +17,7 @@ from framework.graph.ir import Program, Value
 from framework.graph.native import control_info
 from framework.graph.trace import Trace, traced, user_line
 from framework.graph.trees import flatten, unflatten
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _Key = tuple[Value, Any]
 

@@ -11,7 +11,7 @@ from framework.context import context
 from framework.control import block as blocks
 from framework.control.node import recorded
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 Tensors: TypeAlias = "Tensor | Sequence[Tensor]"
 

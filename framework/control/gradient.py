@@ -16,7 +16,7 @@ from framework.errors import GradientError
 from framework.graph.ir import Program, Value
 from framework.ops.dispatch import apply
 from framework.ops.functions import full_like, reshape_like
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _of_loop(node: ControlNode, dys: Sequence[Tensor | None]) -> list[Tensor | None]:

@@ -8,7 +8,7 @@ from typing import Any
 from framework.autograd import saved, tape
 from framework.control import block as blocks
 from framework.graph.ir import Program
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 Gradient = Callable[["ControlNode", Sequence[Tensor | None]], list[Tensor | None]]
 GRADIENTS: dict[str, Gradient] = {}  # by the kind of operation

@@ -13,7 +13,7 @@ from framework.autograd import saved, tape
 from framework.context import context
 from framework.errors import AttributeValueError, GradientError, ShapeError, UserFunctionError
 from framework.extend.user_code import calling, place_of
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class Context:

@@ -17,7 +17,7 @@ from framework.context import context
 from framework.errors import AttributeValueError, DTypeError, ShapeError
 from framework.extend.user_code import calling, name_of, place_of
 from framework.ops import dispatch, registry
-from framework.tensor import DTYPES, Tensor, numpy_of, tensor
+from framework.tensors import DTYPES, Tensor, numpy_of, tensor
 
 
 class TensorType(NamedTuple):

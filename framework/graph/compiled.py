@@ -15,7 +15,7 @@ from framework.graph.explanation import explain
 from framework.graph.ir import Program
 from framework.graph.native_executor import NATIVE
 from framework.graph.reports import Explanation
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 
 class CompiledProgram:

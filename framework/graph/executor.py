@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from framework.graph.ir import Program
-    from framework.tensor import Tensor
+    from framework.tensors import Tensor
 
 
 class Execution(Protocol):

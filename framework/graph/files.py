@@ -26,7 +26,7 @@ from framework.io import load_tensors, save_tensors
 from framework.limits import check, current, how_to_raise
 from framework.ops import registry
 from framework.outside import read_json
-from framework.tensor import DTYPES, Tensor
+from framework.tensors import DTYPES, Tensor
 
 FORMAT = 1
 WEIGHTS = ("weights.safetensors", "weights.2.safetensors")  # the names that a Program's weights may have

@@ -19,7 +19,7 @@ from framework.graph.native_executor import NATIVE
 from framework.graph.reports import Explanation
 from framework.graph.trace import Trace, expect_no_trace
 from framework.graph.trees import flatten, static_values, unflatten
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _log = logging.getLogger("paddock")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from framework.context import gradients
 from framework.errors import GradientError
-from framework.tensor import USED_UP, Tensor, UsedUp, used_up
+from framework.tensors import USED_UP, Tensor, UsedUp, used_up
 
 if TYPE_CHECKING:
     from framework.graph.ir import Value

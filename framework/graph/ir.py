@@ -13,7 +13,7 @@ from typing import Any
 from framework import _core
 from framework.graph.reports import PassReport
 from framework.ops.registry import OpInfo
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from framework.value import Kind as Kind
 from framework.value import Value as Value
 

@@ -15,7 +15,7 @@ from framework.forks import free_in_child
 from framework.graph.ir import Program
 from framework.graph.memory import MemoryReport
 from framework.graph.native import Native
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _log = logging.getLogger("paddock")
 _NO_ROOM = (

@@ -16,7 +16,7 @@ from framework.context import context
 from framework.errors import PaddockError, TraceError
 from framework.graph.grads import Gradients
 from framework.graph.ir import Program, Value
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 if TYPE_CHECKING:
     from framework.ops.registry import OpInfo

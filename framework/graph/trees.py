@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import TraceError
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 _LEAF = ("leaf", None)
 

@@ -8,7 +8,7 @@ from framework import ops
 from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.nn.layer import Layer
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 NAMES = (
     "none", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "gelu_tanh", "silu", "mish", "hardsigmoid",

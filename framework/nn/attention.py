@@ -8,7 +8,7 @@ from framework.nn import init
 from framework.nn.layer import Layer
 from framework.nn.linear import Linear
 from framework.nn.pool import Dropout
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _HIDDEN = -1e9  # what the score of a padding key becomes
 

@@ -8,7 +8,7 @@ from framework.nn import init
 from framework.nn.activation import activation
 from framework.nn.layer import Layer
 from framework.nn.norm import BatchNorm
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 Size = int | tuple[int, int]
 

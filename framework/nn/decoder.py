@@ -16,7 +16,7 @@ from framework.nn.layer import Layer
 from framework.nn.linear import Linear
 from framework.nn.norm import LayerNorm
 from framework.nn.pool import Dropout
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from framework import _core
 from framework.context import context
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor, from_numpy, tensor
+from framework.tensors import Tensor, from_numpy, tensor
 
 Initializer = Callable[[Sequence[int], np.random.Generator], np.ndarray]  # (shape, rng) -> float32 array
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from framework import mode, ops
 from framework.errors import AttributeValueError, CheckpointError
 from framework.nn import init
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 Self = TypeVar("Self", bound="Layer")
 _SHOWN = 8  # names listed of each kind of difference

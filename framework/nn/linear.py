@@ -5,7 +5,7 @@ from __future__ import annotations
 from framework import ops
 from framework.nn import init
 from framework.nn.layer import Layer
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class Linear(Layer):

@@ -9,7 +9,7 @@ from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.nn.layer import Layer, buffer
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class BatchNorm(Layer):

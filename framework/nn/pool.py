@@ -7,7 +7,7 @@ from typing import Literal
 from framework import ops, random
 from framework.errors import AttributeValueError, ShapeError
 from framework.nn.layer import Layer
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 Size = int | tuple[int, int]
 Padding = int | tuple[int, ...]

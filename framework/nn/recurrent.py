@@ -16,7 +16,7 @@ from framework.nn import init
 from framework.nn.container import LayerList
 from framework.nn.layer import Layer
 from framework.nn.pool import Dropout
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class _Cells(Layer):

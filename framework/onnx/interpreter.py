@@ -31,7 +31,7 @@ from framework.onnx.reading import (
     bound,
     read_function,
 )
-from framework.tensor import DTYPES, Tensor
+from framework.tensors import DTYPES, Tensor
 
 _MALFORMED = (
     *(KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ZeroDivisionError),

@@ -19,7 +19,7 @@ from framework.nn.layer import Layer, buffer, parameter
 from framework.onnx import operators as _operators  # fills the table of converters
 from framework.onnx.interpreter import DataDependent, Interpreter, to_value
 from framework.onnx.reading import ModelText, Port, read_model
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 del _operators
 _log = logging.getLogger("paddock")

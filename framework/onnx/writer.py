@@ -17,7 +17,7 @@ from framework.errors import NotSupportedError
 from framework.graph.ir import Operation, Program, Value
 from framework.onnx.optional import require_onnx
 from framework.onnx.reading import ELEMENT_NUMBERS
-from framework.tensor import numpy_of
+from framework.tensors import numpy_of
 
 TO_FRONT = (0, 2, 3, 1)  # [N, C, H, W] -> [N, H, W, C]
 TO_BACK = (0, 3, 1, 2)  # [N, H, W, C] -> [N, C, H, W]

@@ -6,7 +6,7 @@ from typing import Any
 
 from framework.ops.dispatch import call_by_name
 from framework.ops.registry import find
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _operator(activation: str, slope: float) -> tuple[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from framework.context import context
 from framework.errors import GradientError, NotSupportedError
 from framework.ops.functions import broadcast_to, cast, expand_dims, reshape, scatter, where
 from framework.ops.indexing import as_mask, expect_fitting, getitem, rows_of
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 
 def assign(x: Tensor, index: Any, value: Any) -> None:

@@ -32,7 +32,7 @@ from framework.ops.functions import (
     transpose,
     where,
 )
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:

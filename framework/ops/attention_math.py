@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from framework.ops import functions
 from framework.ops.functions import cast, dropout, exp, matmul, softmax, where
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 HIDDEN = -1e30  # the score of a key out of sight, and of one below it: its exponential is 0 in any type
 

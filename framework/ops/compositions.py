@@ -39,7 +39,7 @@ from framework.ops.functions import (
 )
 from framework.ops.internal import batch_norm_grad, layer_norm_grad, unreduce
 from framework.ops.tape import parse_tape
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 if TYPE_CHECKING:
     from framework.ops.registry import OpInfo

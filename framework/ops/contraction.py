@@ -13,7 +13,7 @@ from typing import NamedTuple
 from framework.errors import AttributeValueError, ShapeError
 from framework.ops import functions
 from framework.ops.functions import expand_dims, flatten, matmul, mul, squeeze, transpose, tril, triu, unflatten_like
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 
 class _Operand(NamedTuple):

@@ -32,7 +32,7 @@ from framework.ops.functions import (
     where,
 )
 from framework.ops.internal import sum_to
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:

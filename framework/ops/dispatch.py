@@ -16,7 +16,7 @@ from framework.context import context, gradients
 from framework.errors import AttributeValueError, DeviceMemoryError, DTypeError, TraceError
 from framework.ops import algorithm, promotion
 from framework.ops.registry import CUSTOM, OPS, OpInfo
-from framework.tensor import Tensor, scalar_like, tensor
+from framework.tensors import Tensor, scalar_like, tensor
 
 _call = _core.call
 _new = object.__new__

@@ -16,7 +16,7 @@ import numpy as np
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
 from framework.ops import functions
 from framework.ops.functions import expand_dims, gather, reshape, squeeze
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 _FAR = 2**62  # beyond any extent: slice cuts it
 

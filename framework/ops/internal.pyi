@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from framework.tensor import Tensor, TensorLike
+from framework.tensors import Tensor, TensorLike
 
 __all__ = ["ragged_attention_grad", "ragged_self_attention_grad", "box_decode_grad", "clip_boxes_grad", "chain", "separable_conv2d", "conv2d_grad_input", "conv2d_grad_weight", "crf_loss_grad", "ctc_loss_grad", "deform_conv2d_grad", "scaled_dot_product_attention_grad", "relu_grad", "relu6_grad", "sigmoid_grad", "tanh_grad", "silu_grad", "leaky_relu_grad", "gelu_grad", "sum_to", "scatter_pick", "scatter_nd_add", "embedding_grad", "embedding_grad_rows", "matmul_activation_grad", "slice_grad", "pad_grad", "tile_grad", "batch_norm_grad", "batch_norm_activation_grad", "batch_norm_residual_grad", "layer_norm_grad", "rms_norm_grad", "residual_layer_norm", "residual_layer_norm_grad", "group_norm_grad", "sgd_step", "sgd_rows_step", "sgd_steps", "momentum_step", "momentum_rows_step", "momentum_steps", "adam_step", "adam_rows_step", "adam_steps", "ema_step", "ema_steps", "rmsprop_step", "rmsprop_rows_step", "rmsprop_steps", "adagrad_step", "adagrad_rows_step", "adagrad_steps", "lamb_step", "lamb_steps", "max_pool2d_grad", "max_pool2d_pick", "avg_pool2d_grad", "adaptive_max_pool2d_grad", "adaptive_max_pool2d_pick", "adaptive_avg_pool2d_grad", "quantized_matmul", "quantized_embedding", "ragged_window_grad", "rng_next", "lstm_grad", "gru_grad", "var_grad", "cumprod_grad", "unreduce", "roi_align_grad", "resize_nearest_grad", "resize_bilinear_grad", "resize_bicubic_grad", "grid_sample_grad", "grid_sample_grad_grad", "nonzero_sized", "unique_sized", "cross_entropy_grad"]
 

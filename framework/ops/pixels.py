@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework.errors import AttributeValueError, ShapeError
 from framework.ops.functions import expand_dims, flatten, reshape, transpose
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def pixel_shuffle(x: Tensor, factor: int) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 from framework.context import context
 from framework.errors import NotSupportedError
 from framework.ops.internal import nonzero_sized, unique_sized
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def nonzero(x: Tensor, size: int | None = None, fill: int = 0) -> Tensor:

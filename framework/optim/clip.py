@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _TINY = 1e-12  # keeps the factor finite where the norm is 0
 

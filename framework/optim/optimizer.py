@@ -17,7 +17,7 @@ from framework.autograd.tape import no_grad
 from framework.context import context
 from framework.errors import AttributeValueError, CheckpointError
 from framework.ops import internal
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 
 def _groups(params: Params) -> list[ParamGroup]:

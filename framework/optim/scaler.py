@@ -13,7 +13,7 @@ import numpy as np
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError, CheckpointError, GradientError
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 _TINY = 1e-12  # keeps clipping's factor finite where the norm is 0
 

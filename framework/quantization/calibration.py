@@ -12,7 +12,7 @@ from framework.graph import passes
 from framework.graph.compiled import CompiledProgram
 from framework.graph.ir import Program, Value
 from framework.quantization.observers import Observer
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 Batch = Sequence[Any] | Mapping[str, Any]
 

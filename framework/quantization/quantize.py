@@ -15,7 +15,7 @@ from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.calibration import Batch, observe
 from framework.quantization.observers import METHODS, range_of
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 MODES = ("dynamic", "static")
 SMALLEST_RANGE = 1e-30  # of an input: below, its steps leave the range of float32

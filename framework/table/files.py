@@ -25,7 +25,7 @@ from framework.table.folders import folders_of, up_to
 from framework.table.policies import ADMISSIONS, INITS, Eviction
 from framework.table.rules import RULES
 from framework.table.state import Chain, TableState
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 FORMAT = 1
 MANIFEST = "table.json"

@@ -9,7 +9,7 @@ from framework.autograd import saved, tape
 from framework.context import context
 from framework.errors import GradientError, TraceError
 from framework.graph.trace import user_line
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class LookUpGradient(NamedTuple):

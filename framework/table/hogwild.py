@@ -16,7 +16,7 @@ from framework.graph import program
 from framework.optim import Optimizer
 from framework.table.crew import Crew
 from framework.table.optimizer import RowOptimizer
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class Hogwild:

@@ -10,7 +10,7 @@ import numpy as np
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError, CheckpointError
 from framework.table.table import Table
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 
 class RowOptimizer:

@@ -26,7 +26,7 @@ from framework.forks import free_in_child
 from framework.remedies import refusal
 from framework.table.files import forget_old_removals
 from framework.table.state import Chain, TableState
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 MAGIC = b"PADTABLE"
 FORMAT = 1

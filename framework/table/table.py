@@ -22,7 +22,7 @@ from framework.ops import registry
 from framework.table import files, snapshot
 from framework.table.gradient import LookUpGradient, LookupNode, refuse_block
 from framework.table.state import TableState
-from framework.tensor import Tensor, from_numpy, tensor
+from framework.tensors import Tensor, from_numpy, tensor
 
 Keys = Tensor | np.ndarray | Sequence[int]
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from framework.errors import StateError
-from framework.tensor import from_numpy
+from framework.tensors import from_numpy
 from framework.xla.runtime import read
 
 

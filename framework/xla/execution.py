@@ -17,7 +17,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, PaddockError
 from framework.graph.ir import Program, Value
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from framework.xla import rules as _rules  # noqa: F401  (fills the table of rules)
 from framework.xla.device_array import DeviceArray
 from framework.xla.layout import Layout

@@ -7,7 +7,7 @@ from typing import Any
 
 from framework.graph.executor import Execution
 from framework.graph.ir import Program
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from framework.xla.cut import cut
 from framework.xla.execution import XlaExecution
 from framework.xla.layout import Layout

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class Layout:

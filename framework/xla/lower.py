@@ -22,7 +22,7 @@ from framework.graph.ir import Operation, Program, Value
 from framework.graph.trace import Trace
 from framework.ops.compositions import composition_of
 from framework.ops.registry import OPS, OpInfo
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 _log = logging.getLogger("paddock")
 

@@ -11,7 +11,7 @@ import numpy as np
 from framework import _core
 from framework.graph.compiled import CompiledProgram
 from framework.graph.ir import Program, Value
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 from framework.xla.cut import Cut, CutProgram
 from framework.xla.device_array import DeviceArray
 from framework.xla.execution import MemoryReport, XlaExecution

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from framework import no_grad, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.registry import register, register_role
 

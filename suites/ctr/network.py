@@ -10,7 +10,7 @@ from typing import Protocol
 
 from framework import nn, ops
 from framework.errors import ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded
 
 

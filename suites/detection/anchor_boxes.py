@@ -15,7 +15,7 @@ import numpy as np
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 RATIOS = (0.5, 1.0, 2.0)
 

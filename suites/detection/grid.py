@@ -13,7 +13,7 @@ import numpy as np
 from framework import ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 COCO_ANCHORS = ((10, 13), (16, 30), (33, 23), (30, 61), (62, 45), (59, 119), (116, 90), (156, 198), (373, 326))
 

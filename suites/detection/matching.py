@@ -11,7 +11,7 @@ from typing import Literal
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.models.base import Targets
 
 

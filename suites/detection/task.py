@@ -11,7 +11,7 @@ import numpy as np
 
 from framework.data import DataLoader
 from framework.errors import ConfigError, DataError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.datasets import DetectionDataset
 from suites.detection.holdings import tally_objects
 from suites.detection.metrics import CocoEvaluator, Evaluator

@@ -5,7 +5,7 @@ In a notebook: `Trainer(task, ...).fit("runs/mine")`, then `load("runs/mine")(im
 
 from typing import TYPE_CHECKING
 
-from suites.engine.lazy import exports
+from framework.lazy import exports
 
 if TYPE_CHECKING:
     from suites.engine.config import Factory as Factory

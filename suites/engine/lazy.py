@@ -1,31 +1,13 @@
-"""Packages whose public names are imported when somebody asks for them, so that a command starts at once."""
+"""A suite's package whose public names are imported when somebody asks for them, so that a command starts at once."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from suites.engine.names import did_you_mean
-
-
-def exports(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package.
-
-    >>> __getattr__, __dir__ = exports(__name__, {"Trainer": "trainer"})       # doctest: +SKIP
-
-    Args:
-        package: its name.
-        names: each public name with the module below the package that has it.
-    """
-
-    def get(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{names[name]}"), name)
-
-    return get, lambda: sorted(names)
 
 
 def components(suite: str, data: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

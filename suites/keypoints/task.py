@@ -14,7 +14,7 @@ import numpy as np
 
 from framework import ops, tensor
 from framework.errors import AttributeValueError, ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric

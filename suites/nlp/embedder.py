@@ -11,7 +11,7 @@ from framework import from_numpy, no_grad, program
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import build_value
 from suites.engine.predict.inference import open_run
 from suites.engine.registry import load_suites

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework import ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, SmoothedLabels, count_of
 
 IGNORED = -100  # the target of a token that has no tag of its own

@@ -16,7 +16,7 @@ from framework.data import DataLoader, Dataset, RandomDataset, TokenBatches
 from framework.errors import ConfigError, NotSupportedError
 from framework.io import load_tensors
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, opened
 from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss, count_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from framework import ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, count_of
 from suites.vision.mining import hardest, negatives_for
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from framework.data import DataLoader
 from framework.errors import ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, opened, readable
 from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss

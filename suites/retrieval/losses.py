@@ -14,7 +14,7 @@ from typing import ClassVar
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.registry import register, register_role
 from suites.retrieval.models.pooling import unit

@@ -10,7 +10,7 @@ from typing import Literal
 
 from framework import ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.windows import Windows
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from framework.data import DataLoader
 from framework.errors import AttributeValueError, DataError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, Found, readable
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from framework import ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework import ops
 from framework.autograd.tape import no_grad
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def hardest(losses: Tensor, candidates: Tensor, count: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ import numpy as np
 from framework.context import context
 from framework.graph.ir import Program
 from framework.graph.native_executor import NATIVE
-from framework.tensor import Tensor, from_numpy, numpy_of
+from framework.tensors import Tensor, from_numpy, numpy_of
 
 _mprotect = ctypes.CDLL(None, use_errno=True).mprotect
 _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

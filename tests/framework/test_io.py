@@ -15,7 +15,7 @@ import safetensors.numpy
 from framework.errors import CheckpointError
 from framework.io import load_metadata, load_tensors, read_arrays, save_tensors
 from framework.table import SGD, Table, Zeros
-from framework.tensor import tensor
+from framework.tensors import tensor
 
 VALUES = [0, 1, 2, 100]
 

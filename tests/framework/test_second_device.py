@@ -13,7 +13,7 @@ import framework
 from framework import _core, nn, ops, optim
 from framework.errors import AttributeValueError
 from framework.ops import dispatch, registry
-from framework.tensor import numpy_of
+from framework.tensors import numpy_of
 from tests.framework.locked_device import LockedArray, locked_device
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS

@@ -11,7 +11,7 @@ from framework.autograd.rule_table import rule, through_composition
 from framework.ops.activations import before_activation
 from framework.ops.internal import conv2d_grad_input, conv2d_grad_weight
 from framework.precision import like
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _window(stride: Any, padding: Any, dilation: Any, groups: int, algorithm: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from framework.ops import (
     take_along_axis,
 )
 from framework.ops.internal import embedding_grad, scatter_nd_add, scatter_pick
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _put_back(dvalues: Tensor, x: Tensor, indices: Tensor, axis: int) -> Tensor:

@@ -9,7 +9,7 @@ from framework.ops import flatten, matmul
 from framework.ops.activations import before_activation, reads_input
 from framework.ops.internal import sum_to
 from framework.precision import like
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _left(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from framework import ops
 from framework.autograd.rule_table import no_gradient, rule
 from framework.ops import internal
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _by_length(dy: Tensor, offsets: Tensor) -> Tensor:

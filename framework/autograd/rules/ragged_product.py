@@ -2,7 +2,7 @@
 
 from framework import ops
 from framework.autograd.rule_table import rule
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _matrix_gradient(dy: Tensor, x: Tensor, offsets: Tensor, transpose_m: bool) -> Tensor:

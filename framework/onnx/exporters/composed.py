@@ -9,7 +9,7 @@ import numpy as np
 from framework.graph.ir import Operation
 from framework.onnx.writer import Writer, exports, refuse
 from framework.ops.compositions import composition_of
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 
 def write_composition(w: Writer, op: Operation, nodes: tuple[str, ...]) -> None:

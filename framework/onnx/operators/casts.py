@@ -8,7 +8,7 @@ from framework import ops
 from framework.onnx.interpreter import Node, to_tensor
 from framework.onnx.reading import ELEMENT_TYPES
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def element_type(node: Node, number: int) -> str:

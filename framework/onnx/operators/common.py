@@ -8,7 +8,7 @@ import numpy as np
 
 from framework import ops
 from framework.onnx.interpreter import to_tensor
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def is_float(x: Tensor) -> bool:

@@ -19,7 +19,7 @@ from framework.limits import current
 from framework.onnx.interpreter import Node, elements_of
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 
 _log = logging.getLogger("paddock")
 

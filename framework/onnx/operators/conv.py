@@ -9,7 +9,7 @@ from framework.onnx.interpreter import Node, shape_of
 from framework.onnx.operators.common import extents, per_channel, to_back, to_front
 from framework.onnx.operators.windows import Window, is_static, numbers, pads_of, windows
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("Conv", compute="float")

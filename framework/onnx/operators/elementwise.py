@@ -12,7 +12,7 @@ from framework import ops
 from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import constant, is_float, like, per_channel
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _FLOAT_UNARY = {
     "Acos": ops.acos,

@@ -12,7 +12,7 @@ from framework.onnx.interpreter import Node, to_tensor
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.operators.shapes import prod
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("Gather")

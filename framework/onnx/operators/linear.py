@@ -9,7 +9,7 @@ from framework.onnx.interpreter import Node, shape_of
 from framework.onnx.operators.common import is_float
 from framework.onnx.operators.shapes import flatten
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("MatMul", compute="number")

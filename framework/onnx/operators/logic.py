@@ -12,7 +12,7 @@ from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import constant
 from framework.onnx.operators.elementwise import _aligned
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _COMPARE = {
     "Equal": ops.equal,

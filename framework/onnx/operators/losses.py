@@ -8,7 +8,7 @@ from framework import ops
 from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import like, moved
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("NegativeLogLikelihoodLoss", compute="float")

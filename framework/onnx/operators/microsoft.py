@@ -18,7 +18,7 @@ from framework.onnx.operators.conv import conv
 from framework.onnx.operators.linear import product
 from framework.onnx.operators.quantize import dequantized, quantized
 from framework.onnx.registry import Function, onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 DOMAIN = "com.microsoft"
 _ALPHA = 1.702  # of QuickGelu

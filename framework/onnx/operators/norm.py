@@ -9,7 +9,7 @@ from framework import ops
 from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import axis_of, extents, per_channel, to_back, to_front
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("BatchNormalization", compute="float")

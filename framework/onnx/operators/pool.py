@@ -13,7 +13,7 @@ from framework.onnx.operators.common import constant, extents, is_float, to_back
 from framework.onnx.operators.shapes import prod
 from framework.onnx.operators.windows import Window, is_static, numbers, pads_of, windows
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("GlobalAveragePool", compute="float")

@@ -13,7 +13,7 @@ from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.operators.conv import conv
 from framework.onnx.operators.linear import product
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _RANGE = {"uint8": (0, 255), "int8": (-128, 127), "int32": (-(2**31), 2**31 - 1)}
 

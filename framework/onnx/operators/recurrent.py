@@ -10,7 +10,7 @@ from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import extents
 from framework.onnx.operators.movement import reversed_steps
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 Function = Callable[[Tensor], Tensor]
 Step = Callable[[Tensor, list[Tensor]], list[Tensor]]

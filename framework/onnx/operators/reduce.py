@@ -11,7 +11,7 @@ from framework import ops
 from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import axis_of, extents, is_float
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 Reduction = Callable[[Tensor, Sequence[int], bool], Tensor]
 

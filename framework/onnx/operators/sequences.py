@@ -11,7 +11,7 @@ from framework.onnx.interpreter import Node, shape_of
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.operators.shapes import prod
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class _Counted(list[Any]):

@@ -11,7 +11,7 @@ from framework.onnx.interpreter import Node, to_tensor, to_value
 from framework.onnx.operators.casts import element_type
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("Constant")

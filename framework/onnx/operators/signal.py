@@ -10,7 +10,7 @@ from framework.onnx.interpreter import Node, to_tensor
 from framework.onnx.operators.casts import element_type
 from framework.onnx.operators.common import axis_of, constant, extents, moved
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("DFT", since=17, compute="float")

@@ -9,7 +9,7 @@ from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import axis_of, extents
 from framework.onnx.operators.shapes import flatten
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def _hardmax(x: Tensor, axis: int) -> Tensor:

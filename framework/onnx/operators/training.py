@@ -8,7 +8,7 @@ from framework import gradients, ops
 from framework.autograd.tape import recording
 from framework.onnx.interpreter import Node
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _DOMAIN = "ai.onnx.preview.training"
 

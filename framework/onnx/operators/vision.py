@@ -11,7 +11,7 @@ from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import constant, extents, to_back, to_front
 from framework.onnx.operators.shapes import prod
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @onnx_op("NonMaxSuppression", since=10)

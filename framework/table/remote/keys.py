@@ -12,7 +12,7 @@ import numpy as np
 
 from framework import _core
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 BITS = 8
 BUCKETS = 1 << BITS  # fixed for ever: a bucket moves between shards whole

@@ -25,7 +25,7 @@ from framework.table.remote.keys import unique
 from framework.table.remote.wire import ID_BYTES, ChainBrokenError
 from framework.table.state import Chain
 from framework.table.table import Table
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 if TYPE_CHECKING:
     from framework.table.remote.client import ShardClient

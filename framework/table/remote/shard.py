@@ -29,7 +29,7 @@ from framework.table.remote.publication import Cuts
 from framework.table.remote.wire import Header, Kind, SupersededError, arrays_of, model_key
 from framework.table.rules import DenseAdam
 from framework.table.table import Table
-from framework.tensor import Tensor, from_numpy
+from framework.tensors import Tensor, from_numpy
 
 PASSES = (1 << 63) - 1  # the worker that ends passes
 

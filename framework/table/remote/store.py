@@ -28,7 +28,7 @@ from framework.table import files
 from framework.table.remote.keys import BUCKETS
 from framework.table.remote.log import numbers
 from framework.table.table import Table
-from framework.tensor import from_numpy
+from framework.tensors import from_numpy
 
 FORMAT = 1
 MANIFEST = "shard.json"

@@ -8,7 +8,7 @@ import numpy as np
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register, register_role
 from suites.engine.weights import ClassRows, Names, Origins, start_from
 from suites.vision.backbones import Backbone

@@ -15,7 +15,7 @@ from typing import ClassVar
 from framework import nn, ops
 from framework.errors import AttributeValueError, ConfigError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.dice import Dice
 from suites.ctr.schema import Fields
 from suites.engine.registry import register_role

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from framework import nn, ops
 from framework.errors import ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded, Mlp
 from suites.ctr.schema import Fields
 

@@ -8,7 +8,7 @@ from typing import Literal
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded, Mlp, joined, require_one_label
 from suites.ctr.schema import Fields
 from suites.engine.registry import register

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework import nn
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded, Linear, Mlp, joined, pair_sum, require_one_label
 from suites.ctr.schema import Fields
 from suites.engine.registry import register

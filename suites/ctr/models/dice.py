@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework import nn, ops
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class Dice(nn.Layer):

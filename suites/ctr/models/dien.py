@@ -10,7 +10,7 @@ from framework import nn, ops
 from framework.autograd.tape import no_grad
 from framework.control import scan
 from framework.nn import init
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 from suites.ctr.models.base import CtrModel, Embedded, Mlp, joined, require_one_label
 from suites.ctr.models.behaviour import Histories, require_history
 from suites.ctr.schema import Fields

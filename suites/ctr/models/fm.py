@@ -6,7 +6,7 @@ import numpy as np
 
 from framework import ops
 from framework.nn import buffer
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded, Linear, pair_sum, require_one_label
 from suites.ctr.schema import Fields
 from suites.engine.registry import register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded, Linear, require_one_label
 from suites.ctr.schema import Fields
 from suites.engine.registry import register

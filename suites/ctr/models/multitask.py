@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from framework import nn, ops
 from framework.errors import AttributeValueError, ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded, Mlp, joined
 from suites.ctr.schema import Fields
 from suites.engine.registry import register

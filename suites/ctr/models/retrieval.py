@@ -12,7 +12,7 @@ from typing import Literal
 from framework import nn, ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError, ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded, require_one_label
 from suites.ctr.models.dien import padded
 from suites.ctr.schema import Fields

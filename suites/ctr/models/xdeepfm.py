@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.models.base import CtrModel, Embedded, Linear, Mlp, joined, require_one_label
 from suites.ctr.schema import Fields
 from suites.engine.registry import register

@@ -15,7 +15,7 @@ from framework.errors import ConfigError
 from framework.graph.ir import Program
 from framework.optim import Optimizer
 from framework.table.chained import Chained
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.datasets import ClickDataset, ClickSource
 from suites.ctr.inspection.leakage import leaks
 from suites.ctr.models.base import CtrModel, Embedded

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from framework import ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.metrics import ClickScores
 from suites.ctr.models.base import CtrModel, Embedded

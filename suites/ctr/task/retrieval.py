@@ -13,7 +13,7 @@ import numpy as np
 
 from framework import no_grad, ops
 from framework.errors import ConfigError, DataError
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 from suites.ctr.datasets import ClickDataset, ClickSource
 from suites.ctr.datasets.base import SHARES
 from suites.ctr.datasets.encoding import raw_bytes

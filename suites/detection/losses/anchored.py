@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.losses.boxes import BOX_LOSSES, BoxLoss, box_loss, smooth_l1
 from suites.detection.losses.focal import check_focal, sparse_focal_loss
 from suites.detection.losses.landmarks import landmark_loss

@@ -13,7 +13,7 @@ from typing import Literal
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 BoxLoss = Literal["smooth_l1", "iou", "giou", "diou", "ciou"]
 _EPS = 1e-7  # of areas, in square pixels

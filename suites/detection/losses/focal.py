@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from framework import ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def sigmoid_focal_loss(logits: Tensor, targets: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework import ops
 from framework.autograd.tape import no_grad
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.losses.boxes import smooth_l1
 
 _WEIGHT = 10.0  # of the code, as that of a box's centre in SSD

@@ -14,7 +14,7 @@ import numpy as np
 from framework import ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.grid import Grid, Level, box_of, decode_boxes, make_grid, place_in_cell
 from suites.detection.losses.boxes import box_loss, iou_loss
 from suites.detection.models.base import Targets

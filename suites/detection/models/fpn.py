@@ -11,7 +11,7 @@ from typing import Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.models.base import Neck
 from suites.engine.registry import register
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from framework import ops
 from framework.autograd.tape import no_grad
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.models.base import Detections, Detector, Head, Neck, Targets
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss

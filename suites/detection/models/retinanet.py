@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.anchor_boxes import RATIOS, retinanet_anchors
 from suites.detection.losses.anchored import RetinaNetLoss
 from suites.detection.matching import rows_of

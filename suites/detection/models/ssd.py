@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.anchor_boxes import SSD300, SSDPriors
 from suites.detection.losses.anchored import SSDLoss
 from suites.detection.losses.landmarks import landmarks_of

@@ -19,7 +19,7 @@ from framework.errors import AttributeValueError, CheckpointError, NotSupportedE
 from framework.extras import install_command
 from framework.io import load_tensors, save_tensors, sha256
 from framework.outside import read_json
-from framework.tensor import tensor
+from framework.tensors import tensor
 from suites.engine.neighbours.wishes import MOST, Wish
 
 _log = logging.getLogger(__name__)

@@ -7,12 +7,13 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
-
-from rich.console import Console
+from typing import TYPE_CHECKING, TextIO
 
 from framework.atomic import open_to_append
 from suites.engine.run.screen import Screen, escaped
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _INDENT = " " * 20  # as wide as the time before a line
 _OURS = ("framework", "suites", "paddock")  # loggers whose reports are shown too, not their warnings alone
@@ -33,6 +34,8 @@ class RunLog:
     """
 
     def __init__(self, path: Path | None = None, console: Console | None = None, *, verbose: bool = False) -> None:
+        from rich.console import Console  # here: not every command keeps a log
+
         self._verbose = verbose
         self._screen = Screen(raw=True)
         self.console = console or Console(file=self._screen, soft_wrap=True, emoji=False)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import numpy as np
 from framework.autograd.tape import no_grad
 from framework.errors import CheckpointError
 from framework.nn import Layer
-from framework.tensor import tensor
+from framework.tensors import tensor
 from suites.engine.weights.records import Record, find_record, zoo_folder
 
 _SHOWN = 8  # numbers that are kept of an answer

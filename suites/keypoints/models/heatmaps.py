@@ -9,7 +9,7 @@ from typing import Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import start_from
 from suites.keypoints.models.base import KNOWN_POSES, PoseModel

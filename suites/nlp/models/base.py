@@ -9,7 +9,7 @@ from typing import Any
 
 from framework import nn
 from framework.errors import NotSupportedError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register_role
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn.init import TruncatedNormal
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.nlp.models.bert_config import PRESETS, BertConfig, config_of_folder

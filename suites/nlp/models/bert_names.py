@@ -20,7 +20,7 @@ from framework.atomic import atomic_file, make_folder
 from framework.confined import confine
 from framework.errors import CheckpointError
 from framework.io import save_tensors
-from framework.tensor import from_numpy
+from framework.tensors import from_numpy
 from suites.engine.weights import LoadReport, Source, load_mapped, read_weights, rename
 from suites.engine.weights.answers import check_answers, record_at, unchanged_if_refused
 from suites.nlp.models.bert import Bert

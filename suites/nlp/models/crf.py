@@ -13,7 +13,7 @@ import numpy as np
 import framework
 from framework import nn
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.recurrent import Cell, RecurrentEncoder

@@ -14,7 +14,7 @@ import numpy as np
 import framework
 from framework import nn, ops
 from framework.errors import AttributeValueError, DataError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.nlp.models.transformer import Encoded, Transformer
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework import nn, tensor
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register_role
 from suites.engine.weights import drawn
 

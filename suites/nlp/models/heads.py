@@ -11,7 +11,7 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn.activation import activation
 from framework.nn.init import Constant, TruncatedNormal
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source, start_from
 from suites.nlp.models.base import TextModel

@@ -9,7 +9,7 @@ from typing import Any
 
 from framework import ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source, start_from
 from suites.nlp.models.base import TextModel

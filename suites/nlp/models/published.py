@@ -19,7 +19,7 @@ from framework import random as randomness
 from framework.errors import CheckpointError
 from framework.nn.activation import activation
 from framework.nn.init import TruncatedNormal
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.engine.weights.published import read_description

@@ -10,7 +10,7 @@ from typing import Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bow import WordDropout

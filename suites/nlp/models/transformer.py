@@ -15,7 +15,7 @@ import numpy as np
 import framework
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framework.errors import AttributeValueError, NotSupportedError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, start_from
 from suites.nlp.models.base import TextModel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _FIRST, _SECOND = 7919, 104729  # primes that spread pairs over the table
 

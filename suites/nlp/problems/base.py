@@ -16,7 +16,7 @@ import numpy as np
 
 from framework.data import Dataset, RaggedCollate, RandomDataset
 from framework.errors import ConfigError, NotSupportedError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from framework import ops
 from framework.errors import ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.nlp.datasets import TextDataset

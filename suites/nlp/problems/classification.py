@@ -10,7 +10,7 @@ import numpy as np
 
 from framework import ops
 from framework.errors import DataError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric

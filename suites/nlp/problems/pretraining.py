@@ -17,7 +17,7 @@ from framework import ops
 from framework.data import RandomDataset
 from framework.data.streams import sample_rng
 from framework.errors import DataError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric

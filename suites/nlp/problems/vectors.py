@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.registry import register
 from suites.engine.serving.pooling import POOLINGS, normalized, pool

@@ -13,7 +13,7 @@ import numpy as np
 
 from framework import no_grad, ops, tensor
 from framework.errors import ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.train.hooks import Hook
 from suites.nlp.datasets import Labelled, TextDataset

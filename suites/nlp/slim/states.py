@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from framework import nn
 from framework.errors import ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert import Bert
 

@@ -14,7 +14,7 @@ import numpy as np
 from framework import nn, ops, tensor
 from framework.control import scan
 from framework.errors import AttributeValueError, ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import OfRole
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.registry import register

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register_role
 from suites.engine.weights import Source

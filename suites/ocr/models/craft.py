@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from framework import nn, ops, tensor
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source, start_from
 from suites.ocr.models.base import TextDetector

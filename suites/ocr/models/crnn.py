@@ -12,7 +12,7 @@ import numpy as np
 
 from framework import nn, ops, tensor
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import ClassRows, Names, Source, start_from
 from suites.ocr.alphabet import Alphabet

@@ -13,7 +13,7 @@ import numpy as np
 from framework import nn, ops
 from framework.errors import AttributeValueError, ConfigError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source, start_from
 from suites.ocr.models.base import GentleSqueeze, TextDetector, conv_source, norm_source, squeeze_source

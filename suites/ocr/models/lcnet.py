@@ -13,7 +13,7 @@ import numpy as np
 
 from framework import nn, ops
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.ocr.models.base import conv_source, norm_source, squeeze_source

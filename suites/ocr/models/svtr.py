@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from framework import nn, ops, tensor
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import ClassRows, Names, Source, drawn, start_from
 from suites.ocr.alphabet import Alphabet

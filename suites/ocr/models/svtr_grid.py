@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.models.base import TextRecogniser

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from framework import ops
 from framework.data import DataLoader
 from framework.errors import NotSupportedError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from framework import nn
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register, register_role
 from suites.engine.weights import Names, Origins, start_from
 from suites.retrieval.models.pooling import Average, Pooling, unit

@@ -8,7 +8,7 @@ from __future__ import annotations
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register, register_role
 
 _LEAST = 1e-6  # of an activation in GeM, as in the authors' code

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register_role
 from suites.segmentation.sample import IGNORE

@@ -10,7 +10,7 @@ import numpy as np
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.segmentation.losses.base import SegmentationLoss, labelled_pixels, of_each_class

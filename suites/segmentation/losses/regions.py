@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register

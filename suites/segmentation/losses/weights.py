@@ -12,7 +12,7 @@ import numpy as np
 from framework import ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError, StateError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.contract.losses import Loss
 from suites.segmentation.losses.base import SegmentationLoss, labelled_pixels

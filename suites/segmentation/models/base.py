@@ -6,7 +6,7 @@ Letters: N batch, H W image size, s a head's stride, K classes.
 from __future__ import annotations
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register_role
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.segmentation.models.base import Segmenter

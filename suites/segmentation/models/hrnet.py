@@ -7,7 +7,7 @@ Letters: N batch, H W image size, h w size of the finest map, P = h w, C channel
 from __future__ import annotations
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import Head, check_classes, classifier

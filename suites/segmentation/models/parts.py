@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from framework import nn, ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.base import Block, Place

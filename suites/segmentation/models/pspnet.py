@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from framework import nn
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source

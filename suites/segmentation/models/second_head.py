@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework import nn
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import Head, stage_ends, walk_with
 from suites.vision.backbones import Backbone

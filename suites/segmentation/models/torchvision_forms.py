@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source, start_from

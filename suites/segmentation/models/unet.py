@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import check_classes

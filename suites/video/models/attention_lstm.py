@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.video.models.sequences import SequenceClassifier, segment_softmax
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register_role
 from suites.engine.weights import ClassRows, Names
 from suites.video.models.openmmlab_names import frame_names

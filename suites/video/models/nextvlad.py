@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.video.models.sequences import SequenceClassifier, l2_normalised
 

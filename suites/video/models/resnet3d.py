@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from framework import nn, ops
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import ClassRows, Names, Source, start_from
 from suites.video.models.base import VideoClassifier, check_classes

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.video.models.base import VideoClassifier, check_classes
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.video.models.base import VideoClassifier, check_classes
 from suites.vision.backbones import Backbone

@@ -12,7 +12,7 @@ import numpy as np
 
 from framework import nn, tensor
 from framework.errors import AttributeValueError, NotSupportedError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.weights import Names, Origins, drawn, start_from
 
 _MOST_FROZEN = 5  # all up to stride 2^5

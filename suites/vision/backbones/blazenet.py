@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.vision.backbones.base import Stack, check_strides
 

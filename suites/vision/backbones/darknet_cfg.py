@@ -9,7 +9,7 @@ from typing import ClassVar
 from framework import nn, ops
 from framework.errors import CheckpointError, ConfigError
 from framework.outside import expanded
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source

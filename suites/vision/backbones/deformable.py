@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from framework import nn, ops
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 _TAPS = 9  # of the 3x3 kernel
 

@@ -8,7 +8,7 @@ import math
 from typing import ClassVar, Literal
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Origins
 from suites.vision.backbones.base import ConvTop, Stack, check_strides

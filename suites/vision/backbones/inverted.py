@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework import nn
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.vision.backbones.base import Block
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from framework import nn, ops
 from framework.nn import init
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.weights import Source
 from suites.vision.backbones.base import Block
 from suites.vision.backbones.deformable import DeformConvBNAct

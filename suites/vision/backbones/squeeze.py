@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.weights import Source
 from suites.vision.backbones.naming import conv
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import check_strides

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from framework import nn
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone
 

@@ -15,7 +15,7 @@ import numpy as np
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
-from framework.tensor import Tensor, tensor
+from framework.tensors import Tensor, tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import check_strides

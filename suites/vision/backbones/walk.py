@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.vision.backbones.base import Backbone, Block, Place
 
 Visit = Callable[[Place, Block, Tensor], Tensor]  # called in place of each block, with what the block takes

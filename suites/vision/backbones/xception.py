@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.vision.backbones.base import Backbone, check_strides
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from framework import ops, tensor
 from framework.errors import AttributeValueError, ConfigError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, SmoothedLabels, count_of
 
 

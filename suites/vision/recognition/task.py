@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.errors import ConfigError, NotSupportedError
 from framework.nn import Layer
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric

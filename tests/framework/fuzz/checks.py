@@ -21,7 +21,7 @@ from framework.graph.compiled import CompiledProgram
 from framework.graph.files import from_json, tensors_of, to_json
 from framework.graph.function import TracedFunction
 from framework.ops import dispatch, registry
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from tests.framework.fuzz.plan_model import check_plan
 from tests.framework.fuzz.recipe import Instance, Recipe
 

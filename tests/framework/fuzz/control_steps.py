@@ -7,7 +7,7 @@ from typing import Any
 
 from framework import control, ops
 from framework.ops import dispatch
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 def branch(x: Tensor, weight: Tensor, *, yes: str, no: str) -> Tensor:

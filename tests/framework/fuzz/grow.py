@@ -20,7 +20,7 @@ from framework.autograd.rule_table import RULES
 from framework.autograd.tape import no_grad
 from framework.errors import GradientError, PaddockError
 from framework.ops import registry
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from tests.framework.fuzz.control_steps import CONTROL, call
 from tests.framework.fuzz.motifs import MOTIFS, Layers
 from tests.framework.fuzz.recipe import OPTIMIZERS, Instance, Leaf, Recipe, Step

@@ -14,7 +14,7 @@ import numpy as np
 import framework
 from framework import optim
 from framework.optim.optimizer import Optimizer
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from tests.framework.fuzz.control_steps import CONTROL, call
 
 

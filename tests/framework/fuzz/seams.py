@@ -23,7 +23,7 @@ from framework.graph import passes
 from framework.graph.compiled import CompiledProgram
 from framework.graph.files import load_program, save_program
 from framework.graph.function import TracedFunction
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from tests.framework.fuzz.checks import Mismatch, same_bits
 
 WIDTH, ROWS = 4, 6  # columns of all values, rows of the table

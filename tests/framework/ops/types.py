@@ -9,7 +9,7 @@ import numpy as np
 from framework import _core
 from framework.errors import PaddockError
 from framework.ops import registry
-from framework.tensor import DTYPES
+from framework.tensors import DTYPES
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS, Sample
 

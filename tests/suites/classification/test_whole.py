@@ -9,7 +9,7 @@ import pytest
 from framework import nn
 from framework.errors import PaddockError
 from framework.io import save_tensors
-from framework.tensor import from_numpy
+from framework.tensors import from_numpy
 from suites import engine
 from suites.classification import ImageClassifier
 from suites.engine.weights import rename

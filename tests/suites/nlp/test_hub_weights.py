@@ -8,7 +8,7 @@ import pytest
 from framework import nn
 from framework.errors import PaddockError
 from framework.io import read_arrays, save_tensors
-from framework.tensor import from_numpy
+from framework.tensors import from_numpy
 from suites import engine
 from suites.engine import cli
 from suites.engine.weights import rename

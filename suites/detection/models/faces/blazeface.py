@@ -16,7 +16,7 @@ import numpy as np
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.anchor_boxes import AnchorGrid, AnchorLevel
 from suites.detection.losses.anchored import SSDLoss
 from suites.detection.matching import rows_of

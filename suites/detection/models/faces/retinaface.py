@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.models.base import Neck
 from suites.detection.models.ssd import SSD, SSDHead
 from suites.detection.models.torchvision_names import convs

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.models import detectron2_names, openmmlab_names, paddledetection_names
 from suites.detection.models.base import Detections, Detector, Neck, Targets
 from suites.detection.models.fpn import FPN

@@ -11,7 +11,7 @@ from dataclasses import replace
 from framework import nn, ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.models.base import Detections, MaskTargets
 from suites.detection.models.rcnn.regions import RegionPool, Regions
 from suites.engine.contract.losses import Loss

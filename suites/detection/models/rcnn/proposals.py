@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from framework import nn, ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.anchor_boxes import RATIOS, rcnn_anchors
 from suites.detection.losses.anchored import BoxTerm
 from suites.detection.matching import Matcher, rows_of

@@ -12,7 +12,7 @@ from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.random import default_generator
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.matching import Matcher, rows_of
 from suites.detection.models.base import Targets
 

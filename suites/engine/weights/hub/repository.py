@@ -37,7 +37,7 @@ from suites.engine.weights.hub.names import (
     read_manifest,
     ref_of,
 )
-from suites.engine.weights.pins import LOCK, pin_repository, pinned_repository
+from suites.engine.weights.records.pins import LOCK, pin_repository, pinned_repository
 
 _SMALL = frozenset(
     (

@@ -16,7 +16,7 @@ from framework import nn, ops, tensor
 from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.patterns import checked
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.engine.config.settings import LoraSettings
 from suites.engine.names import listing
 

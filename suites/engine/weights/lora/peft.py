@@ -18,7 +18,7 @@ from framework.errors import CheckpointError
 from framework.io import save_tensors
 from framework.nn import Layer
 from framework.outside import read_json
-from framework.tensor import from_numpy, tensor
+from framework.tensors import from_numpy, tensor
 from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.lora.layers import Adapter, adapters
 from suites.engine.weights.matching import Names, shown

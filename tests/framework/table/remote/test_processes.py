@@ -14,7 +14,7 @@ from framework.table.remote import Patience, ShardClient, SupersededError, descr
 from framework.table.remote.join import join
 from framework.table.remote.optional import zmq
 from framework.table.remote.wire import Header, Kind
-from framework.tensor import from_numpy
+from framework.tensors import from_numpy
 from tests.framework.table.remote.helpers import (
     DENSE,
     DIM,

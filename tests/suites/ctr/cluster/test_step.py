@@ -47,7 +47,7 @@ def test_rows_that_are_an_input_learn_as_rows_of_a_table(model, clip_norm):
 
 
 def _array(a):
-    from framework.tensor import from_numpy
+    from framework.tensors import from_numpy
 
     return from_numpy(np.ascontiguousarray(a)).array()
 

@@ -18,7 +18,7 @@ import numpy as np
 from framework import Tensor, ops, program
 from framework.errors import DataError
 from framework.graph.files import save_program
-from framework.tensor import from_numpy
+from framework.tensors import from_numpy
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.predict.inference import Model, open_model

@@ -14,8 +14,8 @@ import yaml
 from framework.errors import CheckpointError, ConfigError
 from suites.engine.weights import fetching, load_pretrained
 from suites.engine.weights.fetching import fetch
-from suites.engine.weights.pins import pin, pinned
 from suites.engine.weights.records import Archive, find_record, get_record, read_record, record_names
+from suites.engine.weights.records.pins import pin, pinned
 from suites.vision.backbones import MobileNetV2
 
 CONTENT = b"weights" * 100

@@ -66,7 +66,9 @@ def mine(tmp_path, monkeypatch):
         "config": str(tmp_path / "mine_config.yml"),
     }  # fmt: skip
     cv2.imwrite(str(tmp_path / "photo.png"), np.zeros((300, 260, 3), np.uint8))
-    monkeypatch.setattr("suites.engine.weights.records.records_folder", lambda: tmp_path / "records")
+    for module in ("record", "shelf"):
+        folder = f"suites.engine.weights.records.{module}.records_folder"
+        monkeypatch.setattr(folder, lambda: tmp_path / "records")
     (tmp_path / "records" / "classes").mkdir(parents=True)
     (tmp_path / "records" / "mine.yml").write_text(yaml.safe_dump(record))
     return tmp_path

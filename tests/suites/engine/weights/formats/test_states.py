@@ -16,7 +16,7 @@ import pytest
 from framework import nn
 from framework.errors import CheckpointError
 from framework.io import save_tensors
-from framework.tensor import from_numpy
+from framework.tensors import from_numpy
 from suites.engine.weights import load_pretrained, read_weights
 from suites.engine.weights.formats.states import STATE_KEYS
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from framework.io import save_tensors
-from framework.tensor import tensor
+from framework.tensors import tensor
 
 SMALL = (".json", ".txt")
 

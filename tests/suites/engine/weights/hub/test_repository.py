@@ -17,9 +17,9 @@ from framework.errors import CheckpointError, ConfigError
 from suites.engine.weights import load_pretrained, read_weights, resolve
 from suites.engine.weights.fetching import fetch
 from suites.engine.weights.hub.names import parse
-from suites.engine.weights.pins import LOCK
 from suites.engine.weights.pretrained import divided, with_names
 from suites.engine.weights.records import get_record
+from suites.engine.weights.records.pins import LOCK
 from suites.engine.weights.wanted import is_here, offer_record
 from tests.suites.engine.weights.hub.played_hub import played_hub, use, weights_bytes
 

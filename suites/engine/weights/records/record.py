@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import suites
 from framework.errors import AttributeValueError, ConfigError
 from suites.engine.config.config import build_node
 from suites.engine.config.schema.components import slot_of
@@ -31,11 +29,10 @@ from suites.engine.weights.hub.names import (
     parse,
     read_manifest,
 )
-from suites.engine.weights.pins import pinned_repository
+from suites.engine.weights.records.pins import pinned_repository
+from suites.engine.weights.records.shelf import record_names, records_folder, zoo_folder
 from suites.engine.weights.wheels import check_package, check_sha256
 
-FOLDER_VARIABLE = "PADDOCK_ZOO"
-_OF_PROJECT = Path("cache") / "zoo"  # in the working folder; taken where it is there
 _BEGINNING = re.compile(r"[0-9a-f]{1,64}")
 _FEWEST_DIGITS = 6  # of a digest of which only the beginning is published
 
@@ -232,19 +229,6 @@ class Record:
         return f"{self.name}: {self.what}"
 
 
-def zoo_folder() -> Path:
-    """The folder of fetched weights, shared by all projects of a user.
-
-    `$PADDOCK_ZOO`; else `cache/zoo` of the working folder where that is there; else `$XDG_CACHE_HOME/paddock/zoo`, by
-    default `~/.cache/paddock/zoo`.
-    """
-    named = os.environ.get(FOLDER_VARIABLE)
-    if named or _OF_PROJECT.is_dir():
-        return Path(named or _OF_PROJECT)
-    caches = os.environ.get("XDG_CACHE_HOME", "")  # its specification: a relative one is ignored
-    return (Path(caches) if Path(caches).is_absolute() else Path.home() / ".cache") / "paddock" / "zoo"
-
-
 def check_beginning(text: str) -> None:
     """Raise AttributeValueError unless a text is the beginning of a SHA-256 digest, or empty."""
     if text and (not _BEGINNING.fullmatch(text) or len(text) < _FEWEST_DIGITS):
@@ -253,56 +237,9 @@ def check_beginning(text: str) -> None:
         )
 
 
-def records_folder() -> Path:
-    """The folder of the records: a part of an installed wheel, in a clone the one beside `suites`."""
-    package = Path(suites.__file__).resolve().parent
-    installed = package / "zoo"
-    return installed if installed.is_dir() else package.parent / "zoo"
-
-
 def _class_list(name: str) -> Path:
     """The file of one of our lists of classes."""
     return records_folder() / "classes" / f"{name}.txt"
-
-
-def record_names() -> list[str]:
-    """Names of all records, sorted."""
-    return sorted(path.stem for path in records_folder().glob("*.yml"))
-
-
-@dataclass(frozen=True)
-class Brief:
-    """What a list says of a record.
-
-    Attributes:
-        name: the record's.
-        what: one line about it.
-        files: names of its files.
-        bytes: of all of them; None where they are not known.
-    """
-
-    name: str
-    what: str
-    files: tuple[str, ...]
-    bytes: int | None
-
-    @property
-    def here(self) -> bool:
-        """Whether all files lie in the zoo's folder."""
-        return all((zoo_folder() / self.name / file).is_file() for file in self.files)
-
-
-def read_brief(name: str) -> Brief:
-    """What a list says of a record of ours, without a check of the rest: lists have to be quick."""
-    try:
-        plain = read_file(records_folder() / f"{name}.yml", name).plain()
-        whole = plain["archive"]["bytes"]
-        sizes = [file.get("bytes") or whole for file in plain["files"]]
-        known = None if None in sizes else sum(sizes)
-        return Brief(name, plain["what"], tuple(file["name"] for file in plain["files"]), known)
-    except (KeyError, TypeError, AttributeError):
-        get_record(name)  # says where it is wrong
-        raise
 
 
 def read_record(path: Path) -> Record:
