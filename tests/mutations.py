@@ -91,6 +91,9 @@ def read_damaged(seeds: range, kinds: list[str], at: Path) -> list[str]:
     seconds, grown = 0.0, 0
     resource.setrlimit(resource.RLIMIT_DATA, (bombs.BYTES + bombs.data_now(),) * 2)
     with tempfile.TemporaryDirectory() as folder:
+        for kind, whole in files:  # a reader's first file imports what it reads with
+            bombs.write(lambda f=whole: f, Path(folder) / "whole")
+            judged(kind, Path(folder) / "whole" / next(iter(whole)))
         for seed in seeds:
             kind, whole = files[seed % len(files)]
             rng = random.Random(seed)
