@@ -51,15 +51,15 @@ class Data:
     """The data of a run.
 
     Args:
-        train: what is trained on.
         eval: what is evaluated on.
+        train: what is trained on; null for networks that run on published weights alone.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
         num_classes: classes of the data sets; the model's is `${data.num_classes}`. Null for as many as the model has.
         root: folder or zip of the data, for `${data.root}` in the data sets.
     """
 
-    train: TrainData
     eval: EvalData
+    train: TrainData | None = None
     num_classes: int | None = None
     root: str | None = None
     more_eval: dict[str, EvalData] = field(default_factory=dict)

@@ -31,7 +31,7 @@ def test_the_data_of_each_config_can_be_drawn():
     assert {each for each in kinds if each[1] not in WRITERS} == set()
 
 
-UNTRAINED = ("ocr/ppocrv4", "ocr/craft_english")  # put together from trained networks
+UNTRAINED = ("ocr/ppocrv4", "ocr/craft_english", "detection/mtcnn_wider")  # run on published weights alone
 
 
 @pytest.mark.slow
@@ -51,10 +51,10 @@ def test_a_config_trains_is_evaluated_and_exported(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", UNTRAINED)
-def test_a_config_of_trained_networks_is_evaluated(name, tmp_path, monkeypatch):
+def test_a_config_that_is_not_trained_is_evaluated(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = build_task(load_config(name, draw(name)))
     init.initialize(task.model, 0)
     with task.eval_loader(workers=0) as loader:
         figures = evaluate(task, predict_of(task), loader)
-    assert figures["hmean"] == 0.0  # of random weights
+    assert 0.0 <= figures[task.main_metric] < 0.1  # of random weights
