@@ -29,7 +29,7 @@ def decode(
     offsets = np.asarray(offsets)
     _check(model, offsets)
     prompts = [Prompt(source=np.asarray(source[a:b])) for a, b in itertools.pairwise(offsets)]
-    limits = Limits(model.start, model.stop, model.past_width, model.memory_width, model.max_length)
+    limits = Limits(model.start, model.stop, model.past_width, model.memory_width, length=model.max_length)
     writer = Writer(prompts, limits, search or Search())
     training = model.mode_now()
     model.eval()

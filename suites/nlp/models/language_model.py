@@ -18,7 +18,8 @@ from framework.nn.activation import activation
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, start_from
-from suites.nlp.models.language_names import names_of_language_model
+from suites.engine.weights.published import read_description
+from suites.nlp.models.language_names import described_language_model, names_of_language_model
 from suites.nlp.models.writing import WritingModel, told
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # queries, keys and values [T, ...] to what heads give [T, D]
@@ -245,6 +246,20 @@ class LanguageModel(WritingModel):
     def _logits(self, x: Tensor) -> Tensor:
         x = self.norm(x)
         return ops.matmul(x, self.words.weight, transpose_b=True) if self.head is None else self.head(x)
+
+
+@register("text_model", "Published")
+def published_writer(weights: str) -> WritingModel:
+    """The language model that the config.json of published weights describes; a run keeps the description.
+
+    Args:
+        weights: their name, such as `hf:OWNER/NAME`, or a checkpoint's folder.
+
+    Raises:
+        CheckpointError: they are not here, or of a network that is not known.
+    """
+    fields, where = read_description(weights)
+    return LanguageModel(**described_language_model(fields, where), weights=weights)
 
 
 def turns(theta: float, size: int, rows: int) -> tuple[Tensor, Tensor]:

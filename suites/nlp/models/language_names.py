@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from framework.errors import CheckpointError
+from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.engine.weights.published import expect_size
 from suites.nlp.fields import NO_EFFECT, expect_off
@@ -99,11 +100,26 @@ def described_language_model(fields: Mapping[str, Any], where: str) -> dict[str,
             expect_off(field, value, where)
     for name in ("vocab_size", "width", "layers", "heads", "hidden", "max_length", "kv_heads", "head_size"):
         value = found.get(name)
-        if value is not None and not (isinstance(value, int) and 0 < value < 1 << 31):
+        absent = value is None and name in ("kv_heads", "head_size")
+        if not absent and not (type(value) is int and 0 < value < 1 << 31):
             raise CheckpointError(f"{where}: {name} is {value!r:.40}; it must be a whole number above 0")
     numbers = found["vocab_size"] * found["width"] + 4 * found["layers"] * found["width"] ** 2
     expect_size(numbers, found["layers"], where)
     return found
+
+
+def describe_writer(fields: Mapping[str, Any], where: str, slot: str, name: str) -> dict[str, Any]:
+    """The `LanguageModel` of a config.json as a config has it; see `suites.engine.weights.published`.
+
+    fields: of the file `where`; slot: the key in the config; name: of the weights.
+    """
+    if slot != "model":
+        raise CheckpointError(f"{where}: a language model is a `model`, no {slot}")
+    return {"type": "LanguageModel", **described_language_model(fields, where), "weights": name}
+
+
+for _kind in KINDS:
+    register("published", _kind)(describe_writer)
 
 
 def _gpt2(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

@@ -40,6 +40,7 @@ class LanguageModeling(WritingProblem):
     Args:
         search: how words are chosen where a text is continued.
         loss: what is minimised.
+        opens: whether the opening token stands before a text; not for published models whose tokenizer has none.
         ends: whether documents end with the closing token, which the model then learns to write.
     """
 
@@ -50,9 +51,11 @@ class LanguageModeling(WritingProblem):
     main_metric = "loss_nats"
     lower_is_better: ClassVar[bool] = True
 
-    def __init__(self, search: Search | None = None, loss: CrossEntropy | None = None, ends: bool = True) -> None:
+    def __init__(
+        self, search: Search | None = None, loss: CrossEntropy | None = None, opens: bool = True, ends: bool = True
+    ) -> None:
         super().__init__(search or Search(temperature=0.8, top_p=0.95, max_length=200))
-        self._loss, self._ends = loss or CrossEntropy(), ends
+        self._loss, self._opens, self._ends = loss or CrossEntropy(), opens, ends
 
     def encode(
         self,
@@ -71,8 +74,7 @@ class LanguageModeling(WritingProblem):
         for i, (example, tokens) in enumerate(
             zip(examples, sequencer.tokens(each.text for each in examples), strict=True)
         ):
-            ends = [stop] if self._ends else []
-            whole = np.concatenate([np.array([start], np.int64), tokens.ids, np.array(ends, np.int64)])
+            whole = np.array([start] * self._opens + tokens.ids.tolist() + [stop] * self._ends, np.int64)
             if len(whole) < 2:
                 continue
             rooms = np.arange(0, len(whole) - 1, width)
@@ -116,7 +118,8 @@ class LanguageModeling(WritingProblem):
         """The texts, of which only the ends are looked at where they are longer than the model's places."""
         room = self._room(sequencer, limits)
         found = sequencer.tokens(item.text for item in items)
-        return [Prompt(tuple(tokens.ids[max(len(tokens.ids) - room, 0) :].tolist())) for tokens in found]
+        ends = [tuple(tokens.ids[max(len(tokens.ids) - room, 0) :].tolist()) for tokens in found]
+        return [Prompt(ids) if self._opens or not ids else Prompt(ids[1:], start=ids[0]) for ids in ends]
 
     def _room(self, sequencer: Sequencer, limits: Limits | None = None) -> int:
         """Tokens of a prompt at most, so that what is written fits behind it."""

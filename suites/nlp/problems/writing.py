@@ -71,7 +71,8 @@ class WritingProblem(Problem):
         start = stop if tokenizer.opening is None else tokenizer.opening
         if start is None or stop is None:
             raise ConfigError(f"{type(tokenizer).__name__}: has no tokens that begin and end a text")
-        return Limits(start, stop, model.past_width, model.memory_width, model.max_length)
+        words = len(tokenizer.vocabulary)
+        return Limits(start, stop, model.past_width, model.memory_width, words, model.max_length)
 
     @abstractmethod
     def prompts(self, items: Sequence[Any], sequencer: Sequencer, limits: Limits) -> list[Prompt]:

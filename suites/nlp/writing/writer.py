@@ -32,6 +32,7 @@ class Limits:
         stop: the word behind it.
         past: numbers of a row that is kept of a word.
         memory: numbers of a row that is kept of a source's word; 0 for a model that has no source.
+        words: how many the vocabulary has, where the model has more rows, which are never written; None for all.
         length: words that the model has places for, `start` among them; None for any number.
     """
 
@@ -39,6 +40,7 @@ class Limits:
     stop: int
     past: int
     memory: int = 0
+    words: int | None = None
     length: int | None = None
 
 
@@ -50,10 +52,12 @@ class Prompt:
         given: words that it begins with, without start; they are a part of a translation, and none of what is written
             to a prompt.
         source: words of the source, of a model that has one.
+        start: the word before it; None for that of the model.
     """
 
     given: tuple[int, ...] = ()
     source: np.ndarray | None = None
+    start: int | None = None
 
 
 class Writer:
@@ -90,7 +94,8 @@ class Writer:
         rooms = [self._room(b, prompt) for b, prompt in enumerate(prompts)]
         kind = Drawing if search.temperature else Beams
         given = [prompt.given for prompt in prompts]
-        seen = [(limits.start, *ids) for ids in given]
+        self._starts = [limits.start if prompt.start is None else prompt.start for prompt in prompts]
+        seen = [(start, *ids) for start, ids in zip(self._starts, given, strict=True)]
         self._chooser = kind(search, given, seen, limits.stop, rooms, self._ends)
         self._past = np.zeros((_FIRST, limits.past), np.float32)
         self._used = 0
@@ -113,7 +118,7 @@ class Writer:
         if not live:
             return None
         if self._first or not self._search.cached:
-            new = [np.array([self._limits.start, *h.ids], np.int64) for h in live]
+            new = [np.array([self._starts[h.text], *h.ids], np.int64) for h in live]
             self._seen = [np.zeros(0, np.int64) for _ in live]
         else:
             new = [np.array(h.ids[-1:], np.int64) for h in live]
@@ -147,7 +152,7 @@ class Writer:
 
     def take(self, outputs: Mapping[str, np.ndarray]) -> None:
         """Take what the model gave for the last batch; DataError where it is no number."""
-        scores = outputs["scores"]
+        scores = outputs["scores"][:, : self._limits.words]
         if np.isnan(scores).any():
             raise DataError("the model gave no numbers (NaN) for the next word; its weights are damaged")
         if self._search.cached:

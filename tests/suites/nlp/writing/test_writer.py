@@ -77,6 +77,11 @@ def test_what_has_no_room_is_refused_and_what_has_little_is_cut():
     assert len(best.ids) == 7 and not best.complete
 
 
+def test_rows_of_no_word_are_never_written():
+    found = write(lambda seen: np.arange(7), search=Search(max_length=3), limits=Limits(START, STOP, 1, words=5))
+    assert found[0][0].ids == (4, 4, 4)
+
+
 def test_no_numbers_are_an_error():
     with pytest.raises(DataError, match="no numbers"):
         write(lambda seen: np.full(7, np.nan))
