@@ -23,8 +23,9 @@ from common import finish, spread
 
 import framework
 from framework import nn
-from suites.nlp.models.decoding import Hypothesis, Search, decode
+from suites.nlp.models.decoding import decode
 from suites.nlp.models.transformer import Transformer
+from suites.nlp.writing import Hypothesis, Search
 
 WORDS, SOURCES, LENGTH = 8000, 4, 32
 AT_LEAST = 2.0

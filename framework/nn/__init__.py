@@ -3,12 +3,12 @@
 from framework.nn import init
 from framework.nn.activation import NAMES as ACTIVATIONS
 from framework.nn.activation import Activation, PReLU, activation
-from framework.nn.attention import CrossAttention, MultiHeadAttention
+from framework.nn.attention import CrossAttention, KeyRows, MultiHeadAttention
 from framework.nn.container import LayerDict, LayerList, Sequential
 from framework.nn.conv import Conv2d, ConvBNAct
 from framework.nn.conv3d import AvgPool3d, Conv3d, Conv3dBNAct, MaxPool3d
 from framework.nn.crf import CRF
-from framework.nn.decoder import DecoderCache, TransformerDecoderLayer
+from framework.nn.decoder import TransformerDecoderLayer
 from framework.nn.layer import Layer, buffer, parameter
 from framework.nn.linear import Embedding, Linear
 from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm, RMSNorm
@@ -42,11 +42,11 @@ __all__ = [
     "Conv3dBNAct",
     "ConvBNAct",
     "CrossAttention",
-    "DecoderCache",
     "Dropout",
     "Embedding",
     "GlobalAvgPool2d",
     "GroupNorm",
+    "KeyRows",
     "Layer",
     "LayerDict",
     "LayerList",

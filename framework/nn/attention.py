@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from framework import ops, random
 from framework.errors import AttributeValueError
 from framework.nn import init
@@ -11,6 +13,26 @@ from framework.nn.pool import Dropout
 from framework.tensors import Tensor
 
 _HIDDEN = -1e9  # what the score of a padding key becomes
+
+
+class KeyRows(NamedTuple):
+    """Keys and values of rows that came before, in which a decoder's next rows look; layers have one each.
+
+    Attributes:
+        keys, values: [P, D], in any order; several sequences may share a row.
+        order: int64 [K], for each sequence the rows that it sees: those below P are of `keys`, P + t is its new row t.
+        offsets: integer [N + 1], where the rows of each sequence in `order` begin and end; its new rows are the last.
+    """
+
+    keys: Tensor
+    values: Tensor
+    order: Tensor
+    offsets: Tensor
+
+    def with_rows(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values [K, D] in `order`.  keys, values: [T, D], of the new rows."""
+        joined = (ops.concat([self.keys, keys], axis=0), ops.concat([self.values, values], axis=0))
+        return ops.gather(joined[0], self.order), ops.gather(joined[1], self.order)
 
 
 class _Attention(Layer):
@@ -91,6 +113,29 @@ class MultiHeadAttention(_Attention):
             self.qkv(x), offsets, key, heads=self.heads, scale=self.scale, causal=causal, p=p
         )
         return self.out(y)
+
+    def continued(self, x: Tensor, offsets: Tensor, past: KeyRows) -> tuple[Tensor, Tensor, Tensor]:
+        """Causal attention of rows that follow others.
+
+        Args:
+            x: [T, D], the new rows of all sequences.
+            offsets: integer [N + 1], where those of each sequence begin and end.
+            past: the rows before.
+
+        Returns:
+            y [T, D], and keys and values [T, D] of the new rows.
+        """
+        query, keys, values = ops.split(self.qkv(x), axis=1, sizes=[self.inner] * 3)
+        y, _ = ops.ragged_attention(
+            query,
+            *past.with_rows(keys, values),
+            offsets,
+            past.offsets,
+            heads=self.heads,
+            scale=self.scale,
+            causal=True,
+        )
+        return self.out(y), keys, values
 
     def padded(self, x: Tensor, mask: Tensor) -> Tensor:
         """The same for sequences padded to one length, for comparison with what others compute.

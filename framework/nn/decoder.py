@@ -1,4 +1,4 @@
-"""Transformer decoder layers over ragged sequences, all rows at once in training or one row a step with a cache.
+"""Transformer decoder layers over ragged sequences, all rows at once in training or the next ones after those before.
 
 Letters: T rows of all target sequences, S rows of all sources, B sequences, N hypotheses, D width.
 """
@@ -6,40 +6,16 @@ Letters: T rows of all target sequences, S rows of all sources, B sequences, N h
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from framework import ops, random
+from framework import random
 from framework.nn import init
 from framework.nn.activation import activation as activation_called
-from framework.nn.attention import CrossAttention, MultiHeadAttention
+from framework.nn.attention import CrossAttention, KeyRows, MultiHeadAttention
 from framework.nn.layer import Layer
 from framework.nn.linear import Linear
 from framework.nn.norm import LayerNorm
 from framework.nn.pool import Dropout
 from framework.tensors import Tensor
-
-
-@dataclass(frozen=True)
-class DecoderCache:
-    """What a decoder layer keeps between steps.
-
-    Attributes:
-        keys, values: of the rows so far, [N, t, D]; None before the first step.
-        memory_keys, memory_values: of the source, [S, D], computed once.
-    """
-
-    memory_keys: Tensor
-    memory_values: Tensor
-    keys: Tensor | None = None
-    values: Tensor | None = None
-
-    def reordered(self, parents: Tensor) -> DecoderCache:
-        """The cache of hypotheses that continue `parents`, int64 [N']. The source's part stays with its source."""
-        if self.keys is None or self.values is None:
-            return self
-        return DecoderCache(
-            self.memory_keys, self.memory_values, ops.gather(self.keys, parents), ops.gather(self.values, parents)
-        )
 
 
 class TransformerDecoderLayer(Layer):
@@ -96,64 +72,39 @@ class TransformerDecoderLayer(Layer):
         x = self._add(self.norm2, x, lambda h: self.cross(h, offsets, memory, memory_offsets))
         return self._add(self.norm3, x, self._feed)
 
-    def start(self, memory: Tensor) -> DecoderCache:
-        """The cache before the first step. memory: [S, D]."""
-        return DecoderCache(*self.cross.keys_and_values(memory))
-
-    def step(
+    def continued(
         self,
         x: Tensor,
-        cache: DecoderCache,
         offsets: Tensor,
-        key_offsets: Tensor,
+        past: KeyRows,
+        memory: tuple[Tensor, Tensor],
         groups: Tensor,
         memory_offsets: Tensor,
-    ) -> tuple[Tensor, DecoderCache]:
-        """The next row of every hypothesis.
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The next rows of every hypothesis.
 
         Args:
-            x: [N, D], one row each.
-            cache: of the t rows before.
-            offsets: 0, 1, ... N: each hypothesis has one query.
-            key_offsets: 0, t + 1, ... N (t + 1): and that many keys.
-            groups: integer [B + 1], where the hypotheses of each source begin and end: those of one source stand
-                together, and look at its keys, which are kept once.
+            x: [T, D], one row each, or several, as of a beginning that is given.
+            offsets: integer [N + 1], where the rows of each hypothesis begin and end.
+            past: the rows before.
+            memory: keys and values [S, D] of the sources, see `CrossAttention.keys_and_values`.
+            groups: integer [B + 1], where the rows of x begin and end that belong to a source: its hypotheses stand
+                together, and look at its keys, which are there once.
             memory_offsets: integer [B + 1].
 
         Returns:
-            y [N, D], and the cache with this row.
+            y [T, D], and keys and values [T, D] of these rows.
         """
-        grown = cache
+        own: list[Tensor] = []
 
         def attend(h: Tensor) -> Tensor:
-            nonlocal grown
-            y, grown = self._attend_step(h, cache, offsets, key_offsets)
+            y, *rows = self.attention.continued(h, offsets, past)
+            own.extend(rows)
             return y
 
         x = self._add(self.norm1, x, attend)
-        x = self._add(
-            self.norm2,
-            x,
-            lambda h: self.cross.attend(h, groups, cache.memory_keys, cache.memory_values, memory_offsets),
-        )
-        return self._add(self.norm3, x, self._feed), grown
-
-    def _attend_step(
-        self, x: Tensor, cache: DecoderCache, offsets: Tensor, key_offsets: Tensor
-    ) -> tuple[Tensor, DecoderCache]:
-        own = self.attention
-        query, key, value = ops.split(own.qkv(x), axis=1, sizes=[own.dim] * 3)
-        keys, values = _appended(cache.keys, key), _appended(cache.values, value)
-        y, _ = ops.ragged_attention(
-            query,
-            ops.flatten(keys, start=0, end=1),
-            ops.flatten(values, start=0, end=1),
-            offsets,
-            key_offsets,
-            heads=own.heads,
-            scale=own.scale,
-        )
-        return own.out(y), DecoderCache(cache.memory_keys, cache.memory_values, keys, values)
+        x = self._add(self.norm2, x, lambda h: self.cross.attend(h, groups, *memory, memory_offsets))
+        return self._add(self.norm3, x, self._feed), own[0], own[1]
 
     def _add(self, norm: LayerNorm, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
@@ -162,9 +113,3 @@ class TransformerDecoderLayer(Layer):
 
     def _feed(self, x: Tensor) -> Tensor:
         return self.down(self._activation(self.up(x)))
-
-
-def _appended(rows: Tensor | None, row: Tensor) -> Tensor:
-    """[N, t, D] and [N, D] to [N, t + 1, D]."""
-    new = ops.expand_dims(row, axis=1)
-    return new if rows is None else ops.concat([rows, new], axis=1)

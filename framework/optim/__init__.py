@@ -5,7 +5,7 @@ from framework.optim.clip import clip_by_global_norm, clip_by_norm, clip_by_valu
 from framework.optim.optimizer import Optimizer
 from framework.optim.optimizers import SGD, Adam, AdamW, Momentum
 from framework.optim.scaler import LossScaler
-from framework.optim.schedules import Constant, Cosine, MultiStep, Piecewise, Polynomial, Schedule
+from framework.optim.schedules import Constant, Cosine, InverseSqrt, MultiStep, Piecewise, Polynomial, Schedule
 
 __all__ = [
     "LAMB",
@@ -15,6 +15,7 @@ __all__ = [
     "AdamW",
     "Constant",
     "Cosine",
+    "InverseSqrt",
     "LossScaler",
     "Momentum",
     "MultiStep",

@@ -115,6 +115,19 @@ class Polynomial(Schedule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class InverseSqrt(Schedule):
+    """base_lr at the end of the warm-up, then falling with the root of the update (Vaswani et al. 2017, section 5.3).
+
+    Without a warm-up it falls from the first update on.
+    """
+
+    def after_warmup(self, step: int) -> float:
+        """base_lr * sqrt(warmup_steps / (step + 1)), base_lr during the warm-up."""
+        warmup = max(self.warmup_steps, 1)
+        return self.base_lr * math.sqrt(warmup / max(step + 1, warmup))
+
+
+@dataclass(frozen=True, kw_only=True)
 class MultiStep(Schedule):
     """Times gamma at each milestone.
 

@@ -27,5 +27,5 @@ for _optimizer in (
     optim.LAMB,
 ):
     register("optimizer")(_optimizer)
-for _schedule in (optim.Constant, optim.Cosine, optim.MultiStep, optim.Piecewise, optim.Polynomial):
+for _schedule in (optim.Constant, optim.Cosine, optim.InverseSqrt, optim.MultiStep, optim.Piecewise, optim.Polynomial):
     register("schedule")(_schedule)

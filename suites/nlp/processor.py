@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,14 +12,16 @@ import numpy as np
 
 from framework.errors import CheckpointError, DataError
 from suites.engine.config import build_value, plain
-from suites.engine.contract.batch import Batch
+from suites.engine.contract.batch import Batch, Found
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.mistyped import is_like_path, missing_file
 from suites.nlp.filling import Filling
 from suites.nlp.problems import Problem
+from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer
 from suites.nlp.tokenizers import tokenizer_from
 from suites.nlp.transforms import TextTransform
+from suites.nlp.writing import Limits, Writer, steps
 
 _QUICK_CHARACTERS = 2048
 
@@ -71,8 +74,10 @@ class TextProcessor(ServedProcessor):
                 metadata["truncation"],
             )
             problem: Problem = build_value(metadata["problem"], Problem, suite="nlp")
+            if isinstance(problem, WritingProblem):
+                return WritingProcessor(problem, sequencer, metadata["classes"], Limits(**metadata["limits"]))
             return cls(problem, sequencer, metadata["classes"])
-        except KeyError as error:
+        except (KeyError, TypeError) as error:
             raise CheckpointError(f"TextProcessor: the model's metadata lack {error}") from error
 
     def fitting(self) -> Filling | None:
@@ -145,6 +150,56 @@ class TextProcessor(ServedProcessor):
     def draw(self, item: Any, result: Any) -> str:
         """The item and what is predicted for it, as text."""
         return self._problem.describe(item, result)
+
+
+class WritingProcessor(TextProcessor):
+    """The processor of a model that writes, whose next batch depends on the words so far.
+
+    Args:
+        problem: what is written.
+        sequencer: texts to sequences.
+        classes: none.
+        limits: of the model.
+    """
+
+    def __init__(self, problem: WritingProblem, sequencer: Sequencer, classes: Sequence[str], limits: Limits) -> None:
+        super().__init__(problem, sequencer, classes)
+        self._writes, self._limits = problem, limits
+
+    def metadata(self) -> dict[str, Any]:
+        """All parts, and the model's limits."""
+        return {**super().metadata(), "limits": asdict(self._limits)}
+
+    def prepare(self, items: Sequence[Any]) -> Batch:
+        """The first step for a few examples; they go along as "item"."""
+        return next(iter(self.batches(items)))
+
+    def batches(self, items: Sequence[Any]) -> Iterable[Batch]:
+        """The steps of writing, of which each has the words of the one before."""
+        writer = Writer(
+            self._writes.prompts(items, self.sequencer, self._limits), self._limits, self._writes.search,
+            self.sequencer.tokenizer.text,
+        )  # fmt: skip
+        for arrays in steps(writer):
+            yield {**arrays, "writer": writer, "item": list(items)}
+
+    def joined(self, found: Iterable[Found]) -> list[Any]:
+        """What was written to each item."""
+        results: list[Any] = []
+        for outputs, batch in found:
+            self.follow(outputs, batch)
+            if batch["writer"].is_done:
+                results += self._writes.written(batch["writer"], batch["item"])
+        return results
+
+    def follow(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Takes in what the model gave for the last step."""
+        batch["writer"].take(outputs)
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
+        """What is written to each item after one more step, so far as it is done."""
+        self.follow(outputs, batch)
+        return self._writes.written(batch["writer"], batch["item"])
 
 
 def _names(word: str, what: Callable[[Path], bool]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,8 @@ from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.models.heads import SequenceClassifier
 from suites.nlp.problems import Classification, Problem
-from suites.nlp.processor import TextProcessor
+from suites.nlp.problems.writing import WritingProblem
+from suites.nlp.processor import TextProcessor, WritingProcessor
 from suites.nlp.sequences import Encoded, Sequencer, Truncation
 from suites.nlp.settings import EvalData, TrainData
 from suites.nlp.slim.distillation import Distillation
@@ -99,9 +100,9 @@ class NlpTask(DataTask[TrainData, EvalData]):
         self._task_id, self._layer_decay, self._r_drop = task_id, layer_decay, r_drop
         self._adopted: TextProcessor | None = None
         self._distillation = None if distil is None else Distillation(distil, problem)
-        self.main_metric = problem.main_metric
+        self.main_metric, self.lower_is_better = problem.main_metric, problem.lower_is_better
         self.eval_inputs = problem.inputs
-        self.train_inputs = (*problem.inputs, *problem.targets)
+        self.train_inputs = (*(problem.learned or problem.inputs), *problem.targets)
         if not 0 <= task_id < max(model.task_types, 1):
             raise ConfigError(f"task_id is {task_id} but the model has {model.task_types} task vectors")
 
@@ -189,7 +190,8 @@ class NlpTask(DataTask[TrainData, EvalData]):
             return self._distillation.losses(self, inputs)
         if self._r_drop is not None:
             return self._losses_of_two_passes(inputs, self._r_drop)
-        return self._problem.losses(self.outputs(inputs), inputs)
+        outputs = self._asked(self._problem.asked(self.model, training=True), inputs, self._problem.learned)
+        return self._problem.losses(outputs, inputs)
 
     def _losses_of_two_passes(self, inputs: dict[str, Tensor], weight: float) -> dict[str, Loss]:
         first, second = self.outputs(inputs), self.outputs(inputs)
@@ -199,7 +201,12 @@ class NlpTask(DataTask[TrainData, EvalData]):
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """What the problem predicts."""
-        return self._problem.predictions(self.outputs(inputs))
+        outputs = self._asked(self._problem.asked(self.model, training=False), inputs, None)
+        return self._problem.predictions(outputs)
+
+    def parts(self, batch: Batch) -> Iterable[Batch]:
+        """What is predicted on one after the other for a batch of evaluation, such as the words that are written."""
+        return self._problem.parts(batch, self.model)
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
@@ -227,6 +234,9 @@ class NlpTask(DataTask[TrainData, EvalData]):
         """Tokenizer, transforms and class names."""
         if self._adopted is not None:
             return self._adopted
+        if isinstance(self._problem, WritingProblem):
+            limits = self._problem.limits(self.model, self._sequencer.tokenizer)
+            return WritingProcessor(self._problem, self._sequencer, self._classes, limits)
         return TextProcessor(self._problem, self._sequencer, self._classes)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
@@ -286,8 +296,10 @@ class NlpTask(DataTask[TrainData, EvalData]):
 
     def outputs(self, inputs: Mapping[str, Tensor], *, states: bool = False) -> Any:
         """What the model returns for `eval_inputs`; with `states` also what each layer of its encoder gives."""
-        run = self.model.with_states if states else self.model
-        return run(**self._arguments(inputs, self._problem.inputs))
+        return self._asked(self.model.with_states if states else self.model, inputs, None)
+
+    def _asked(self, run: Callable[..., Any], inputs: Mapping[str, Tensor], names: Sequence[str] | None) -> Any:
+        return run(**self._arguments(inputs, names or self._problem.inputs))
 
     def token_vectors(self, inputs: Mapping[str, Tensor], layer: int | None = None) -> Tensor:
         """A vector for each token, [T, D], of the encoder or one of its layers; `inputs` as of a text alone."""

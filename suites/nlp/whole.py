@@ -1,5 +1,6 @@
 """Published models of texts as a whole, by the architecture that their config.json names: classes of texts, tags of
-tokens, answers to questions, hidden words; and vectors of texts, where sentence-transformers' modules.json says so.
+tokens, answers to questions, hidden words, how texts go on; and vectors of texts, where sentence-transformers'
+modules.json says so.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from framework.errors import CheckpointError
 from suites.engine.registry import register
 from suites.engine.weights.published import SENTENCES, WHOLE, WholeModel, checkpoint_folder, names_of_labels
+from suites.nlp.models.language_names import describe_writer
 from suites.nlp.models.published_config import describe, encoder_config
 from suites.nlp.sentences import sentences_of
 from suites.nlp.tokenizers.json_files import published_tokenizer
@@ -56,6 +58,24 @@ def filler(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
             raise CheckpointError(f"{where}: {field} is {fields[field]!r}; only {known!r} is computed")
     model = {"type": "MaskedLanguageModel", "encoder": _encoder(fields, where, name, "none")}
     return _whole(fields, where, name, model, [], {"type": "FillMask"})
+
+
+@register(WHOLE, "LMHeadModel")
+@register(WHOLE, "ForCausalLM")
+def writer(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
+    """How a text goes on, as GPT-2, Llama and Qwen2 write it."""
+    model = describe_writer(fields, where, "model", name)
+    tokenizer = published_tokenizer(name)
+    if tokenizer.closing is None:
+        raise CheckpointError(f"{where}: its tokenizer_config.json names no eos_token, so no text would end")
+    overrides = {
+        "model": {"$replace": model},
+        "data.tokenizer": {"$replace": {"type": "PublishedTokenizer", "weights": name}},
+        "data.classes": [],
+        "data.max_length": min(_LONGEST, model["max_length"]),
+        "problem": {"$replace": {"type": "LanguageModeling", "opens": tokenizer.opening is not None}},
+    }
+    return WholeModel("nlp/gpt_tinyshakespeare", [f"{path}={json.dumps(value)}" for path, value in overrides.items()])
 
 
 @register(WHOLE, SENTENCES)

@@ -8,6 +8,7 @@ file: `paddock data check photos` says what that is and how to train on it.
 `split` does the latter: `paddock data split CONFIG --output parts --parts train=0.7 val=0.2 test=0.1`.
 `anchors` proposes anchors for a detector; it is `paddock anchors`.
 `render` draws lines and pages of text from texts and fonts; it is `paddock render`.
+`vocab` learns the pieces of words of text files; it is `paddock vocab`.
 `schema` guesses from a file which of its columns are what, and writes that down for `-o data.schema=FILE`.
 """
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_DECODED = 20_000  # samples of all sets; of more, files are read and nothing is decoded
 _REFUSALS = 3  # reasons of suites that are shown
-_ELSEWHERE = ("anchors", "render")  # commands of suites, which the engine may not import
+_ELSEWHERE = ("anchors", "render", "vocab")  # commands of suites, which the engine may not import
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -250,6 +251,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         command.add_argument("--seed", type=int, default=0, help="of the split (0)")
         command.set_defaults(main=convert_command)
     commands.add_parser("anchors", help="propose anchors for a detector, as `paddock anchors`")
+    commands.add_parser("vocab", help="learn the pieces of words of text files, as `paddock vocab`")
     commands.add_parser("render", help="draw lines and pages of text, as `paddock render`")
     schema = commands.add_parser("schema", help="guess from a file which of its columns are what")
     schema.add_argument("file", type=Path, help="a CSV, a TSV or the like")

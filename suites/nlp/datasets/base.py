@@ -38,6 +38,19 @@ class Labelled:
 
 
 @dataclass(frozen=True)
+class Pair:
+    """A text, and what is to be written from it: its translation, say.
+
+    Attributes:
+        source: the text.
+        target: the other text; or its beginning, "" for none, where it is not known.
+    """
+
+    source: str
+    target: str = ""
+
+
+@dataclass(frozen=True)
 class Tagged:
     """A sentence as words (characters, in Chinese) with a tag each; no tags where they are not known."""
 
@@ -82,13 +95,20 @@ class Sentence:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """Running text, such as a book, or the beginning of one."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Document:
     """Sentences that follow each other."""
 
     sentences: tuple[Sentence, ...]
 
 
-Example = TypeVar("Example", Labelled, Tagged, Question, Document)
+Example = TypeVar("Example", Labelled, Pair, Tagged, Question, Passage, Document)
 
 
 class TextDataset(Generic[Example]):

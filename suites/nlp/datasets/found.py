@@ -68,7 +68,11 @@ def is_missing(cell: str | None) -> bool:
 
 def read_table(path: str, encoding: str | None = None) -> Table:
     """The rows of a CSV, TSV, JSON or JSON-lines file, also inside a zip; DataError where it is none."""
-    data = read_file(path, "data_bytes")
+    return table_of(read_file(path, "data_bytes"), path, encoding)
+
+
+def table_of(data: bytes, path: str, encoding: str | None = None) -> Table:
+    """The rows of a file of these bytes, whose ending says what it is; see `read_table`."""
     if ending(path) == ".json":
         whole = _whole_json(data, path)
         if whole is not None:

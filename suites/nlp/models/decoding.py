@@ -1,17 +1,13 @@
-"""Greedy and beam search decoding of a Transformer, with a cache or without.
-
-Letters: B sources, N hypotheses of all sources, W beam size, V words.
-"""
+"""Decoding of a Transformer in Python, without a config: ids of sources to ids of results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import itertools
 
 import numpy as np
 
 import framework
+<<<<<<< HEAD
 from framework import nn, ops
 from framework.errors import AttributeValueError, DataError
 from framework.tensors import Tensor
@@ -118,12 +114,17 @@ class Search:
     def penalty(self, length: int) -> float:
         """What the score of `length` words, stop among them, is divided by."""
         return ((5 + length) / 6) ** self.length_penalty
+=======
+from framework.errors import DataError
+from suites.nlp.models.transformer import Transformer
+from suites.nlp.writing import Hypothesis, Limits, Prompt, Search, Writer
+>>>>>>> h-writes
 
 
 def decode(
     model: Transformer, source: np.ndarray, offsets: np.ndarray, search: Search | None = None
 ) -> list[list[Hypothesis]]:
-    """The best results of each source, best first: one with a beam of 1, else up to `beam`.
+    """The best results of each source, best first.
 
     Args:
         model: is put into evaluation mode while it decodes.
@@ -134,126 +135,25 @@ def decode(
     Raises:
         DataError: a source is empty, or longer than the model's places.
     """
-    search = search or Search()
-    _check(model, np.asarray(offsets), search)
+    offsets = np.asarray(offsets)
+    _check(model, offsets)
+    prompts = [Prompt(source=np.asarray(source[a:b])) for a, b in itertools.pairwise(offsets)]
+    limits = Limits(model.start, model.stop, model.past_width, model.memory_width, length=model.max_length)
+    writer = Writer(prompts, limits, search or Search())
     training = model.mode_now()
     model.eval()
     try:
         with framework.no_grad():
-            encoded = model.encode(framework.tensor(source), framework.tensor(offsets))
-            stepper = CachedStepper(model, encoded) if search.cached else PlainStepper(model, encoded)
-            if search.beam == 1:
-                return _greedy(model, stepper, len(offsets) - 1, search)
-            return _Beams(model, stepper, len(offsets) - 1, search).run()
+            while (arrays := writer.batch()) is not None:
+                found = model.step(**{name: framework.from_numpy(array) for name, array in arrays.items()})
+                writer.take({name: tensor.numpy() for name, tensor in found.items()})
     finally:
         model.train(training)
+    return writer.results()
 
 
-def _check(model: Transformer, offsets: np.ndarray, search: Search) -> None:
+def _check(model: Transformer, offsets: np.ndarray) -> None:
     lengths = np.diff(offsets)
     if len(lengths) and not (lengths.min() >= 1 and lengths.max() <= model.max_length):
         b = int(np.argmax((lengths < 1) | (lengths > model.max_length)))
         raise DataError(f"decode: source {b} has {lengths[b]} words; it must have 1 ... {model.max_length}")
-    if search.max_length + 1 > model.max_length:
-        raise AttributeValueError(
-            f"Search: max_length is {search.max_length} but the model has places for {model.max_length - 1} words"
-        )
-
-
-def _greedy(model: Transformer, step: Stepper, sources: int, search: Search) -> list[list[Hypothesis]]:
-    found: list[list[int]] = [[] for _ in range(sources)]
-    scores = np.zeros(sources)
-    complete = np.zeros(sources, bool)
-    alive, words, parents = np.arange(sources), np.full(sources, model.start), np.arange(sources)
-    for _ in range(search.max_length + 1):
-        if not len(alive):
-            break
-        groups = np.searchsorted(alive, np.arange(sources + 1))
-        values, ids = _best_words(step(words, parents, groups), 1)
-        words = ids[:, 0]
-        stopped = words == model.stop
-        going = ~stopped & (np.array([len(found[b]) for b in alive]) < search.max_length)
-        complete[alive[stopped]] = True
-        scores[alive] += np.where(stopped | going, values[:, 0], 0.0)
-        for b, word in zip(alive[going].tolist(), words[going].tolist(), strict=True):
-            found[b].append(word)
-        alive, words, parents = alive[going], words[going], np.flatnonzero(going)
-    return [
-        [Hypothesis(tuple(ids), float(scores[b]) / search.penalty(len(ids) + 1), bool(complete[b]))]
-        for b, ids in enumerate(found)
-    ]
-
-
-def _best_words(logits: Tensor, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probabilities and ids [N, count] of the likeliest words, likeliest first."""
-    values, ids = ops.topk(ops.log_softmax(logits), k=count)
-    return values.numpy().astype(np.float64), ids.numpy()
-
-
-@dataclass(frozen=True)
-class _Live:
-    """A hypothesis that goes on: its row in the last step, words and summed log-probability."""
-
-    row: int
-    ids: tuple[int, ...]
-    score: float
-
-
-class _Beams:
-    """Beam search over all sources at once; a source that is done takes no part in further steps."""
-
-    def __init__(self, model: Transformer, step: Stepper, sources: int, search: Search) -> None:
-        self._model, self._step, self._search = model, step, search
-        self._live: list[list[_Live]] = [[_Live(b, (), 0.0)] for b in range(sources)]
-        self._done: list[list[Hypothesis]] = [[] for _ in range(sources)]
-
-    def run(self) -> list[list[Hypothesis]]:
-        """Step until all sources are done."""
-        for _ in range(self._search.max_length + 1):
-            rows = [live for own in self._live for live in own]
-            if not rows:
-                break
-            groups = np.cumsum([0, *map(len, self._live)])
-            words = np.array([live.ids[-1] if live.ids else self._model.start for live in rows])
-            logits = self._step(words, np.array([live.row for live in rows]), groups)
-            count = min(2 * self._search.beam, self._model.target_words)
-            values, ids = _best_words(logits, count)
-            for b, first in enumerate(groups[:-1].tolist()):
-                self._advance(b, first, values, ids)
-        return [sorted(done, key=lambda h: -h.score)[: self._search.beam] for done in self._done]
-
-    def _advance(self, b: int, first: int, values: np.ndarray, ids: np.ndarray) -> None:
-        """One step of source `b`, whose hypotheses begin at row `first`."""
-        own, beam = self._live[b], self._search.beam
-        if not own:
-            return
-        last = len(own[0].ids) == self._search.max_length
-        scores = np.array([live.score for live in own])[:, None] + values[first : first + len(own)]
-        order = np.argsort(-scores.reshape(-1), kind="stable")[: 2 * beam].tolist()
-        going: list[_Live] = []
-        for rank, place in enumerate(order):
-            i, k = divmod(place, values.shape[1])
-            word, score = int(ids[first + i, k]), float(scores[i, k])
-            if word == self._model.stop:
-                if rank < beam:
-                    self._finish(b, own[i].ids, score, True)
-            elif last:
-                if rank < beam:
-                    self._finish(b, own[i].ids, own[i].score, False)
-            elif len(going) < beam:
-                going.append(_Live(first + i, (*own[i].ids, word), score))
-        self._live[b] = [] if last or self._is_done(b, going) else going
-
-    def _finish(self, b: int, ids: tuple[int, ...], score: float, complete: bool) -> None:
-        found = Hypothesis(ids, score / self._search.penalty(len(ids) + 1), complete)
-        if all(found.ids != other.ids for other in self._done[b]):
-            self._done[b].append(found)
-
-    def _is_done(self, b: int, going: list[_Live]) -> bool:
-        """Whether no hypothesis that goes on can still come among the best."""
-        if not going:
-            return True
-        if len(self._done[b]) < self._search.beam:
-            return False
-        worst = sorted((h.score for h in self._done[b]), reverse=True)[self._search.beam - 1]
-        return going[0].score / self._search.penalty(self._search.max_length + 1) <= worst

@@ -6,7 +6,6 @@ Letters: S source tokens, T target tokens, B sequences, N hypotheses, V target w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,8 @@ import framework
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
+from suites.engine.registry import register
+from suites.nlp.models.writing import WritingModel, told
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ def _sinusoids(length: int, dim: int) -> np.ndarray:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
 
 
-class Transformer(nn.Layer):
-    """Sequencer and decoder; the target's word vectors are the output matrix too (Press and Wolf 2017).
+@register("text_model")
+class Transformer(WritingModel):
+    """Encoder and decoder; the target's word vectors are the output matrix too (Press and Wolf 2017).
 
     Args:
         source_words: rows of the source's word vectors.
@@ -102,6 +104,8 @@ class Transformer(nn.Layer):
         if not (0 <= start < target_words and 0 <= stop < target_words):
             raise AttributeValueError(f"Transformer: start {start} and stop {stop} must lie in [0, {target_words - 1}]")
         self.target_words, self.max_length, self.start, self.stop = target_words, max_length, start, stop
+        self.vocab_size, self.layers, self.width = min(source_words, target_words), decoder_layers, width
+        self.past_width = self.memory_width = 2 * decoder_layers * width
         self.target = Embedded(target_words, width, max_length, dropout)
         self.source = self.target if shared else Embedded(source_words, width, max_length, dropout)
         parts: dict[str, Any] = {"activation": "relu", "dropout": dropout, "norm_first": norm_first}
@@ -149,35 +153,37 @@ class Transformer(nn.Layer):
             x = layer(x, offsets, encoded.memory, encoded.offsets)
         return self._logits(x if rows is None else ops.gather(x, rows))
 
-    def caches(self, encoded: Encoded) -> list[nn.DecoderCache]:
-        """The decoder layers' caches before the first step."""
-        return [layer.start(encoded.memory) for layer in self.decoder]  # type: ignore[attr-defined]
-
     def step(
         self,
-        words: Tensor,
-        place: int,
-        caches: Sequence[nn.DecoderCache],
-        groups: Tensor,
+        ids: Tensor,
+        offsets: Tensor,
+        places: Tensor,
+        past: Tensor,
+        order: Tensor,
+        key_offsets: Tensor,
+        rows: Tensor,
+        source: Tensor,
+        source_offsets: Tensor,
+        memory: Tensor,
         memory_offsets: Tensor,
-    ) -> tuple[Tensor, list[nn.DecoderCache]]:
-        """Logits [N, V] of what follows each hypothesis, and the grown caches.
-
-        Args:
-            words: int64 [N], the last word of each hypothesis.
-            place: its place, 0 for `start`.
-            caches: of the words before.
-            groups: integer [B + 1], where the hypotheses of each source begin and end.
-            memory_offsets: integer [B + 1], of the sources.
-        """
-        count = words.shape[0]
-        offsets, key_offsets = (framework.tensor(np.arange(count + 1) * step) for step in (1, place + 1))
-        x = self.target(words, ops.full_like(words, value=place))
-        grown = []
-        for layer, cache in zip(self.decoder, caches, strict=True):
-            x, longer = layer.step(x, cache, offsets, key_offsets, groups, memory_offsets)  # type: ignore[attr-defined]
-            grown.append(longer)
-        return self._logits(x), grown
+        groups: Tensor,
+    ) -> dict[str, Tensor]:
+        """See `WritingModel.step`; sources are given once, then what the first step made of them."""
+        x = self.target(ids, places)
+        seen = self.encode(source, source_offsets).memory
+        made = [part for layer in self.decoder for part in layer.cross.keys_and_values(seen)]  # type: ignore[attr-defined]
+        encoded = ops.concat(made, axis=1)
+        sizes = [self.width] * (2 * self.layers)
+        kept, known = ops.split(past, axis=1, sizes=sizes), ops.split(ops.concat([memory, encoded], axis=0), axis=1,
+                                                                     sizes=sizes)  # fmt: skip
+        fresh: list[Tensor] = []
+        for i, layer in enumerate(self.decoder):
+            before = nn.KeyRows(kept[2 * i], kept[2 * i + 1], order, key_offsets)
+            about = (known[2 * i], known[2 * i + 1])
+            x, *own = layer.continued(x, offsets, before, about, groups, memory_offsets)  # type: ignore[attr-defined]
+            fresh += own
+        found = told(self._logits(ops.gather(x, rows)))
+        return found | {"fresh": ops.concat(fresh, axis=1), "encoded": encoded}
 
     def _logits(self, x: Tensor) -> Tensor:
         x = x if self.decoder_norm is None else self.decoder_norm(x)

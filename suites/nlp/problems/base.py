@@ -7,7 +7,7 @@ Letters: B sequences, T tokens, K classes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -24,6 +24,7 @@ from suites.engine.registry import register_role
 from suites.engine.reporting import Marked, Tally
 from suites.nlp.datasets import TextDataset
 from suites.nlp.datasets.base import read_lines
+from suites.nlp.models.base import TextModel
 from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.tokenizers import Tokenizer
 
@@ -36,11 +37,13 @@ class Problem(ABC):
         token_keys: batch arrays with a row for each token, [T, ...].
         inputs: batch arrays that the model takes, the first two in this order, others by name.
         targets: batch arrays that the losses need besides.
+        learned: batch arrays that the model takes in training, where these are others than `inputs`.
         fillers: what `inputs` and `targets`, but for `offsets`, hold in rows that fill a batch up for a device; None
             where losses do not leave such rows out, so that batches stay as they are. Where `inputs` of `losses` have
             `counted`, float32 [B], it is 0 for sequences to leave out.
         token_outputs: predictions with a row for each token.
         main_metric: the figure that decides which weights are best.
+        lower_is_better: whether the lower one is the better.
         poolings: ways in which `embeddings` makes a vector of each example; none if there are no vectors.
     """
 
@@ -48,9 +51,11 @@ class Problem(ABC):
     token_keys: ClassVar[tuple[str, ...]] = ("ids", "segment_ids")
     inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids")
     targets: ClassVar[tuple[str, ...]] = ("targets",)
+    learned: ClassVar[tuple[str, ...] | None] = None
     fillers: ClassVar[Mapping[str, float] | None] = None
     token_outputs: ClassVar[tuple[str, ...]] = ()
     main_metric: str
+    lower_is_better: ClassVar[bool] = False
     poolings: tuple[str, ...] = ()
 
     def rows_of(self, name: str) -> Literal["token", "sequence", "hidden"]:
@@ -94,6 +99,14 @@ class Problem(ABC):
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:  # noqa: B027  (an offer, not a duty)
         """Keep of the tokenizer what `results` needs; by default nothing."""
+
+    def asked(self, model: TextModel, *, training: bool) -> Callable[..., Any]:
+        """What of the model is called with `inputs`, or with `learned` in training; by default the model."""
+        return model
+
+    def parts(self, batch: Batch, model: TextModel) -> Iterable[Batch]:
+        """What is predicted on one after the other for a batch of evaluation; by default the batch."""
+        return (batch,)
 
     @abstractmethod
     def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from framework.errors import CheckpointError, DataError
+from framework.errors import CheckpointError, DataError, NotSupportedError
 from suites.engine.data.sources import read_file
 from suites.engine.registry import register_role
 from suites.engine.weights.pretrained import with_names
@@ -71,6 +71,13 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode_words(self, words: Sequence[str]) -> list[np.ndarray]:
         """The ids of each word (a character of Chinese), int64 [1 or more]: a word of no token is `unknown`."""
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of ids, which need no opening and closing; by default NotSupportedError."""
+        raise NotSupportedError(
+            f"{type(self).__name__}: makes no text of ids, so no model can write with it; SubwordTokenizer, "
+            "CharacterTokenizer and published tokenizers can"
+        )
 
     @property
     def learns(self) -> bool:

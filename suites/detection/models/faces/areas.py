@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework import ops, tensor
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 
 
 class Areas:

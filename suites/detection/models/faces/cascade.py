@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from framework import nn, ops
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.models.torchvision_names import convs
 from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import drawn_image

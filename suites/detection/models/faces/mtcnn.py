@@ -15,7 +15,7 @@ import numpy as np
 from framework import ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
-from framework.tensor import Tensor
+from framework.tensors import Tensor
 from suites.detection.matching import rows_of
 from suites.detection.models.base import Detections, Detector, PostProcess, Targets
 from suites.detection.models.faces.areas import Areas

@@ -13,7 +13,7 @@ from suites.engine import cli
 ROOT = Path(__file__).resolve().parents[4]
 COMMANDS = [
     *("train", "eval", "infer", "export", "serve", "config", "zoo"),
-    *("anchors", "bench", "data", "embedder", "features", "index", "probe", "render", "report", "slim"),
+    *("anchors", "bench", "data", "embedder", "features", "index", "probe", "render", "report", "slim", "vocab"),
 ]
 
 

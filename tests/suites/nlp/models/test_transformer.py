@@ -8,8 +8,9 @@ import pytest
 import framework
 from framework import nn, ops, optim
 from framework.errors import AttributeValueError, DataError
-from suites.nlp.models.decoding import Hypothesis, Search, decode
+from suites.nlp.models.decoding import decode
 from suites.nlp.models.transformer import Transformer
+from suites.nlp.writing import Hypothesis, Search
 
 WORDS, START, STOP = 12, 1, 2
 
@@ -80,7 +81,7 @@ def test_decoding_with_a_cache_finds_the_same_words(beam, norm_first):
 
 def test_beams_of_a_batch_equal_those_of_its_sources_one_by_one():
     model = small()
-    search = Search(beam=4, max_length=6)
+    search = Search(beam=4, max_length=6, results=4)
     together = decode(model, *ragged(SOURCES), search)
     for source, found in zip(SOURCES, together, strict=True):
         (alone,) = decode(model, *ragged([source]), search)
@@ -94,7 +95,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences():
     model.eval()
     source, offsets = ragged([[2, 3]])
     encoded = model.encode(framework.tensor(source), framework.tensor(offsets))
-    search = Search(beam=64, max_length=3, length_penalty=0.0)
+    search = Search(beam=64, max_length=3, length_penalty=0.0, results=64)
 
     def score(ids) -> float:
         given = framework.tensor(np.array([0, *ids], np.int64))
@@ -175,7 +176,7 @@ def test_sources_and_lengths_that_do_not_fit_are_named():
     model = small()
     with pytest.raises(DataError, match=r"source 1 has 0 words; it must have 1 \.\.\. 32"):
         decode(model, np.array([3, 4]), np.array([0, 2, 2]))
-    with pytest.raises(AttributeValueError, match="max_length is 32 but the model has places for 31 words"):
-        decode(model, np.array([3, 4]), np.array([0, 2]), Search(max_length=32))
+    with pytest.raises(AttributeValueError, match="temperature is -1"):
+        Search(temperature=-1.0)
     with pytest.raises(AttributeValueError, match="beam is 0"):
         Search(beam=0)

@@ -1,0 +1,45 @@
+"""Figures of language models: how surprised they are by a text.
+
+Letters: T tokens, V words, B windows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.gathering import ArrayMetric
+
+
+class LanguageScores(ArrayMetric):
+    """Figures: `loss_nats` a token, `perplexity` (e to it), `bits_per_character`, `bits_per_byte`, `token_accuracy`.
+
+    Bits are over the characters and bytes of the texts themselves, so that they compare models of different tokens.
+    """
+
+    def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Takes in `scores` [T, V], log-probabilities; a batch has `targets` [T], `characters` and `bytes` [B]."""
+        scores, truth = outputs["scores"], np.asarray(batch["targets"])
+        chosen = np.take_along_axis(scores, truth[:, None], axis=1)[:, 0]
+        self.gather(
+            surprise=np.array([-chosen.sum(dtype=np.float64)]),
+            tokens=np.array([len(truth)]),
+            right=np.array([(scores.argmax(axis=1) == truth).sum()]),
+            characters=np.array([np.sum(batch["characters"])]),
+            bytes=np.array([np.sum(batch["bytes"])]),
+        )
+
+    def result(self) -> dict[str, float]:
+        """The figures."""
+        total = {name: float(self.gathered(name).sum()) for name in self._parts}
+        loss, bits = total["surprise"] / total["tokens"], total["surprise"] / math.log(2)
+        return {
+            "loss_nats": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            "bits_per_character": bits / max(total["characters"], 1.0),
+            "bits_per_byte": bits / max(total["bytes"], 1.0),
+            "token_accuracy": total["right"] / total["tokens"],
+        }

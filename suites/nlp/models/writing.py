@@ -1,0 +1,40 @@
+"""WritingModel: what a model that tells the next word is to problems and writers.
+
+Letters: T new words, N hypotheses, P rows that are kept, W numbers of a row, R words whose next is asked for, V words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framework import ops
+from framework.tensors import Tensor
+from suites.nlp.models.base import TextModel
+
+
+class WritingModel(TextModel):
+    """Tells the next word, of all words of a text at once or step by step.
+
+    `forward` takes what its problem gives in training, and returns logits [T, V] of the word after each.
+
+    Attributes:
+        past_width: W, numbers that are kept of a word between steps.
+        memory_width: the same of a source's word; 0 for a model without a source.
+    """
+
+    past_width: int
+    memory_width: int = 0
+
+    def step(self, *args: Any, **arrays: Any) -> dict[str, Tensor]:
+        """The next words' scores, of arrays as a `Writer` gives them.
+
+        Returns:
+            `scores` [R, V], `totals` [R], `fresh` [T, W], and with sources `encoded` [S, W'].
+        """
+        raise NotImplementedError
+
+
+def told(logits: Tensor) -> dict[str, Tensor]:
+    """`scores` [R, V], log-probabilities, and `totals` [R], which make them logits again.  logits: [R, V]."""
+    scores = ops.log_softmax(logits)
+    return {"scores": scores, "totals": logits[:, 0] - scores[:, 0]}

@@ -1,0 +1,105 @@
+"""Published language models as whole models: a folder as transformers writes it, and texts that go on."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from framework.errors import CheckpointError
+from suites import engine
+from suites.engine import cli
+from suites.nlp.models.language_model import LanguageModel
+from suites.nlp.models.language_names import described_language_model, names_of_language_model
+from tests.suites.engine.weights.hub.played_hub import played_hub, use
+
+LLAMA = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 300, "hidden_size": 16,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 64, "tie_word_embeddings": True, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+    "rope_theta": 10000.0, "bos_token_id": 0, "eos_token_id": 0, "torch_dtype": "float32",
+}  # fmt: skip
+GPT2 = {
+    "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 300, "n_embd": 16, "n_layer": 2,
+    "n_head": 4, "n_positions": 64, "activation_function": "gelu_new", "bos_token_id": 0, "eos_token_id": 0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    with played_hub() as hub:
+        use(hub, monkeypatch, tmp_path)
+        yield hub
+
+
+def checkpoint(folder, fields):
+    """A folder with random weights under their names and a byte-level tokenizer."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(fields))
+    model = LanguageModel(**described_language_model(fields, "config.json"))
+    rng, tensors, own = np.random.default_rng(0), {}, model.state_dict()
+    for name, source in names_of_language_model(model).sources.items():
+        shape = own[name].shape
+        counts = [shape[0]]
+        if len(source.names) == 3:
+            counts = [16, (shape[0] - 16) // 2, (shape[0] - 16) // 2]
+        for theirs, count in zip(source.names, counts, strict=True):
+            values = rng.normal(size=(count, *shape[1:])).astype(np.float32) * 0.3
+            tensors[theirs] = np.ascontiguousarray(values.T if source.axes else values)
+    save_file(tensors, folder / "model.safetensors")
+    engine = Tokenizer(models.BPE())
+    engine.pre_tokenizer, engine.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    settings = {"special_tokens": ["<|endoftext|>"], "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
+    trainer = trainers.BpeTrainer(vocab_size=300, show_progress=False, **settings)
+    engine.train_from_iterator(["a small house and a small dog"], trainer)
+    engine.save(str(folder / "tokenizer.json"))
+    said = {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "tokenizer_class": "GPT2Tokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    return folder
+
+
+@pytest.mark.parametrize("fields", [LLAMA, GPT2], ids=["llama", "gpt2"])
+def test_a_checkpoint_is_a_model_that_writes(hub, tmp_path, capsys, fields):
+    hub.add_folder("owner/model", checkpoint(tmp_path / "theirs", fields))
+    assert cli.main(["infer", "--fetch", "hf:owner/model", "--text", "a small"]) == 0
+    told = capsys.readouterr().out
+    (line,) = [line for line in told.splitlines() if line.startswith("a small -> ")]
+    assert len(line) > len("a small -> ")
+    model = engine.load("hf:owner/model")
+    assert model("a small")[0].to_json()["text"] == model(["b", "a small"])[1].to_json()["text"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"rope_parameters": {"rope_type": "llama3"}}, "only plain rotary positions"),
+        ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
+        ({"attention_bias": True}, "attention_bias is true"),
+        ({"model_type": "gemma"}, "model_type is 'gemma'"),
+        ({"num_hidden_layers": -2}, "layers is -2"),
+        ({"logit_scale": 0.5}, "logit_scale is '0.5', and what it changes is not known"),
+        ({"hidden_size": None}, "width is None"),
+    ],
+)
+def test_what_is_not_computed_is_refused(changes, match):
+    with pytest.raises(CheckpointError, match=match):
+        described_language_model({**LLAMA, **changes}, "config.json")
+
+
+def test_a_file_of_first_gpt2_names_is_read(hub, tmp_path):
+    folder = checkpoint(tmp_path / "theirs", GPT2)
+    from safetensors.numpy import load_file
+
+    tensors = load_file(folder / "model.safetensors")
+    save_file({name.removeprefix("transformer."): t for name, t in tensors.items()}, folder / "model.safetensors")
+    hub.add_folder("owner/model", folder)
+    assert cli.main(["infer", "--fetch", "hf:owner/model", "--text", "a"]) == 0
+
+
+def test_a_tokenizer_that_ends_no_text_is_refused(hub, tmp_path, capsys):
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    (folder / "tokenizer_config.json").write_text("{}")
+    hub.add_folder("owner/model", folder)
+    assert cli.main(["infer", "--fetch", "hf:owner/model", "--text", "a"]) == 2
+    assert "special tokens around a text" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""Texts that are written, from data to what a user gets: train, evaluate, infer, export, the same all along."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from suites.engine import load
+from suites.engine.cli import main
+from suites.engine.config import load_config
+from suites.engine.config.building import build_task
+from suites.engine.predict.evaluation import evaluate, predict_of
+
+SORT = """
+suite: nlp
+model: {type: Transformer, source_words: 16, target_words: 16, width: 32, heads: 2, hidden: 64, encoder_layers: 1,
+        decoder_layers: 1, dropout: 0.0, shared: true, max_length: 24}
+data:
+  tokenizer: {type: CharacterTokenizer, max_size: 16}
+  max_length: 20
+  train: {dataset: {type: DrawnPairs, kind: sort, count: 64, longest: 5}, tokens: 400, pool: 4}
+  eval: {dataset: {type: DrawnPairs, kind: sort, count: 9, seed: 1, longest: 5}, batch_size: 4}
+problem: {type: TextToText, search: {max_length: 12, beam: 2}}
+optimizer: {type: Adam}
+schedule: {type: InverseSqrt, base_lr: 3e-3, warmup_steps: 5}
+runtime: {epochs: 2, workers: 0, threads: 1, evaluation: {every: 1}, checkpoint: {every: 100, keep: 1}}
+"""
+PROSE = """
+suite: nlp
+model: {type: LanguageModel, vocab_size: 16, width: 16, layers: 2, heads: 2, kv_heads: 1, max_length: 32}
+data:
+  tokenizer: {type: CharacterTokenizer, max_size: 16}
+  max_length: 16
+  train: {dataset: {type: Prose, path: prose.txt, holdout: 0.2}, batch_size: 4}
+  eval: {dataset: {type: Prose, path: prose.txt, holdout: 0.2, part: val}, batch_size: 3}
+problem: {type: LanguageModeling, search: {max_length: 12, temperature: 0.9, results: 2, seed: 5}}
+optimizer: {type: AdamW}
+schedule: {type: Constant, base_lr: 3e-3}
+runtime: {epochs: 2, workers: 0, threads: 1, evaluation: {every: 1}, checkpoint: {every: 100, keep: 1}}
+"""
+KINDS = {"sort": (SORT, "3 1 2"), "prose": (PROSE, "abc")}
+
+
+@pytest.fixture(params=KINDS)
+def run(request, tmp_path, monkeypatch):
+    """The folder of a short run, and a text to write from."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prose.txt").write_text("abcd efg\n" * 60)
+    text, prompt = KINDS[request.param]
+    (tmp_path / "c.yml").write_text(text)
+    assert main(["train", "c.yml", "--runs", "runs", "--name", "r"]) == 0
+    return tmp_path / "runs" / "r", prompt
+
+
+def test_a_run_writes_the_same_in_a_batch_alone_and_exported(run, tmp_path, capsys):
+    folder, prompt = run
+    model = load(folder)
+    others = [prompt, prompt[::-1], prompt * 2]
+    alone = [load(folder)([text])[0].to_json() for text in others]
+    assert [each.to_json() for each in model(others)] == alone
+    assert all(set(each) >= {"text", "score", "complete"} for each in alone)
+    assert main(["export", str(folder), "--output", str(tmp_path / "exported")]) == 0
+    exported = [each.to_json() for each in load(tmp_path / "exported")(others)]
+    assert [each["text"] for each in exported] == [each["text"] for each in alone]
+    assert main(["eval", str(folder), "--exported", str(tmp_path / "exported")]) == 0
+    capsys.readouterr()
+    assert main(["infer", str(folder), "--text", prompt]) == 0
+    assert alone[0]["text"] in capsys.readouterr().out
+
+
+def test_figures_are_those_of_what_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yml").write_text(SORT)
+    task = build_task(load_config(tmp_path / "c.yml"))
+    figures = evaluate(task, predict_of(task), task.eval_loader(workers=0))
+    eager = evaluate(task, predict_of(task, eager=True), task.eval_loader(workers=0))
+    assert figures == eager and set(figures) == {"exact"}
+
+
+def test_bits_are_of_all_windows_whatever_their_batch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prose.txt").write_text("abcd efg\n" * 60)
+    (tmp_path / "c.yml").write_text(PROSE)
+    found = []
+    for size in (1, 7):
+        task = build_task(load_config(tmp_path / "c.yml", [f"data.eval.batch_size={size}"]))
+        found.append(evaluate(task, predict_of(task), task.eval_loader(workers=0)))
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    characters, tokens = 108, 109  # a fifth of 540 characters, and the end
+    bits = found[0]["loss_nats"] * tokens / np.log(2) / characters
+    assert found[0]["bits_per_character"] == pytest.approx(bits, rel=1e-5)
+    assert found[0]["bits_per_byte"] == pytest.approx(bits, rel=1e-5)
+
+
+def test_a_beginning_that_is_given_is_kept(run):
+    folder, prompt = run
+    model = load(folder)
+    item = model.processor.from_json({"text": "3 1", "prefix": "9 9"}) if prompt == "3 1 2" else None
+    if item is not None:
+        assert model(item)[0].to_json()["text"].startswith("9 9")
+    else:
+        assert model("x" * 100)[0].to_json()["text"] is not None  # longer than the places: its end is looked at
+        assert model.processor.truncated(model.processor.from_json("x" * 100))
+
+
+def test_a_vocabulary_of_two_files_is_read_by_a_config(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with gzip.open(tmp_path / "a.en.gz", "wt") as file:
+        file.write("a small house\nthe small dog\n" * 5)
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"de": "das kleine Haus", "n": 1}) + "\n" for _ in range(5)))
+    assert main(["data", "vocab", "a.en.gz", "--size", "300", "--output", "v.json"]) == 0
+    assert main(["vocab", "b.jsonl", "--column", "de", "--size", "300", "--output", "w.json"]) == 0
+    assert "pieces of 1 files" in capsys.readouterr().out
+    from suites.nlp.tokenizers import SubwordTokenizer, tokenizer_from
+
+    tokenizer = SubwordTokenizer(300, vocabulary="w.json")
+    again = tokenizer_from(json.loads(json.dumps(tokenizer.metadata())))
+    ids = tokenizer.encode(["das kleine Haus ☃"])[0].ids
+    assert tokenizer.text(ids) == "das kleine Haus ☃" and again.text(ids) == tokenizer.text(ids)
+    assert len(ids) < len("das kleine Haus ☃".encode())
+    assert main(["vocab", "b.jsonl", "--column", "en", "--size", "300", "--output", "x.json"]) == 2
+    assert "has no column 'en'; there are de" in capsys.readouterr().err
