@@ -39,6 +39,13 @@ class TextInspector(Inspector):
         summary = [f"{len(dataset)} examples", *(f"  {name:<{width}} {count:>7}" for name, count in counts.items())]
         return Inspected(summary, findings, digests, names)
 
+    def item(self, dataset: TextDataset[Any], at: int) -> str:
+        """The text, of a pair both; NotSupportedError for examples of another kind."""
+        example = dataset.examples[at]
+        if not isinstance(example, Labelled):
+            raise NotSupportedError("data check: near copies are found among labelled texts only")
+        return example.text if example.pair is None else f"{example.text} {example.pair}"
+
     def picture(self, sample: Any, class_names: Sequence[str]) -> np.ndarray:
         """Texts are not drawn."""
         raise NotSupportedError("data: texts are not drawn")

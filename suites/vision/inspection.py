@@ -54,6 +54,11 @@ class VisualInspector(Inspector):
         found = self.look_at(dataset, decode=False)
         return replace(found, summary=[*found.summary, "pictures in files were not decoded; with --decode they are"])
 
+    def item(self, dataset: Any, at: int) -> np.ndarray:
+        """The picture, uint8 RGB [H, W, 3]; of a clip its middle frame."""
+        pixels: np.ndarray = dataset[at].pixels
+        return pixels if pixels.ndim == 3 else pixels[len(pixels) // 2]
+
     def augmented(self, config: Config, name: str, dataset: Any) -> Augmented:
         """The set through its transforms but `Normalize`, after which nothing can be seen."""
         transforms = config.build(f"data.{name}.transforms")

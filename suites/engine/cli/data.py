@@ -2,7 +2,7 @@
 
 `check` reads every sample, says what is wrong and where, and exits with 1 if that would spoil the training. Of more
 than 20,000 pictures it reads the files and decodes none, unless you say --decode. It also takes a plain folder or
-file: `paddock data check photos` says what that is and how to train on it.
+file: `paddock data check photos` says what that is and how to train on it. `--alike MODEL` finds near copies.
 `draw` writes pictures of samples with their truth, as they are or as the network sees them.
 `convert` writes a set in another format, whole or split at random.
 `split` does the latter: `paddock data split CONFIG --output parts --parts train=0.7 val=0.2 test=0.1`.
@@ -56,6 +56,13 @@ def check_command(arguments: argparse.Namespace) -> int:
             if arguments.pictures:
                 _draw_findings(inspector, dataset, inspected, arguments.pictures / name)
     shared = [*shared_samples(found), *inspector.between(opened)]
+    if arguments.alike is not None:
+        from suites.engine.predict.gallery import Embedder
+        from suites.engine.predict.near_copies import near_copies
+
+        flat = {name: part for parts in sets.values() for name, part in parts.items()}
+        known = {name: one for parts in found.values() for name, one in parts.items()}
+        shared += near_copies(Embedder(arguments.alike), inspector, flat, known, arguments.least)
     if shared:
         print("\n".join(["between sets:", *(line for finding in shared for line in finding.lines())]))
     every = [finding for parts in found.values() for one in parts.values() for finding in one.findings] + shared
@@ -231,6 +238,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     check = commands.add_parser("check", help="say what is wrong with the data, where, and how often")
     check.add_argument("--pictures", type=Path, help="write pictures of what was found into this folder")
     check.add_argument("--decode", action="store_true", help="decode every picture, also of more than 20,000")
+    check.add_argument(
+        "--alike", type=Path, metavar="MODEL", help="tell near copies too, by the vectors of this run or export"
+    )
+    check.add_argument("--least", type=float, default=0.95, metavar="COSINE", help="of near copies (0.95)")
     check.set_defaults(main=check_command)
     draw = commands.add_parser("draw", help="write pictures of samples with their truth")
     draw.add_argument("--output", type=Path, default=Path("drawn"), help="the folder to write (drawn)")

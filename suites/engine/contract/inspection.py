@@ -98,6 +98,10 @@ class Inspector(ABC):
         """Return the data set that stands at a place of a config, such as `data.train.dataset`."""
         return config.build(place)
 
+    def item(self, dataset: Any, at: int) -> Any:
+        """Return what a model that gives vectors takes of sample `at`, such as its picture."""
+        raise NotSupportedError(f"{type(self).__name__}: its samples have no vectors, so near copies are not found")
+
     def between(self, sets: Mapping[str, Any]) -> list[Finding]:
         """Return what data sets, by name, know of each other besides copies of samples; by default nothing."""
         return []

@@ -18,7 +18,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
 from framework.io import sha256
-from suites.engine.contract.capabilities import require_input, with_texts
+from suites.engine.contract.capabilities import TakesTexts, require_input, with_texts
 from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.data.intake.naming import entries
 from suites.engine.neighbours.items import ItemIndex
@@ -75,6 +75,11 @@ class Embedder:
         self._processor, self.pooling = processor, pooling or known[0]
         self.digest = _digest(path, processor)
 
+    @property
+    def takes_texts(self) -> bool:
+        """Whether its items are texts; else they are pictures."""
+        return isinstance(self._processor, TakesTexts)
+
     def vectors(self, words: Iterable[str], skipped: list[str]) -> Iterator[tuple[str, np.ndarray]]:
         """(name, float32 [D] of length 1) of the files, folders, patterns or texts; why others are left out."""
         processor = self._processor
@@ -84,10 +89,14 @@ class Embedder:
                 require_input(processor, word)
         wanted = [place for word in named for place in _with_folders(word, processor)]
         found = read_inputs(wanted, processor, skipped)
-        while chunk := list(islice(found, processor.batch_size)):
-            rows = embed_items(
-                processor, self.model.inputs, self.model.predict, [item for _, item in chunk], self.pooling
-            )
+        yield from self.of_items(found, skipped)
+
+    def of_items(self, named: Iterable[tuple[str, Any]], skipped: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+        """(name, float32 [D] of length 1) of named pictures or texts; why others are left out."""
+        found = iter(named)
+        while chunk := list(islice(found, self._processor.batch_size)):
+            items = [item for _, item in chunk]
+            rows = embed_items(self._processor, self.model.inputs, self.model.predict, items, self.pooling)
             lengths = np.linalg.norm(rows, axis=1, keepdims=True)
             for (name, _), row, length in zip(chunk, rows, lengths, strict=True):
                 if not np.isfinite(length) or length == 0:
