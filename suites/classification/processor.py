@@ -9,12 +9,13 @@ import numpy as np
 
 from suites.engine.contract.batch import Batch
 from suites.vision.augmentation.pipeline import Transform
+from suites.vision.objects import CutObjects, Row
 from suites.vision.processor import ImageProcessor
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import LabelledImage
 
 
-class ClassificationProcessor(ImageProcessor, RecognitionProcessor):
+class ClassificationProcessor(CutObjects, ImageProcessor, RecognitionProcessor):
     """Image files to batches, scores to class names; an item is an image, uint8 [H, W, 3].
 
     Args:
@@ -46,6 +47,10 @@ class ClassificationProcessor(ImageProcessor, RecognitionProcessor):
             order = [k for k in np.argsort(-scores, kind="stable").tolist() if scores[k] >= self._min_score]
             found.append([{"class": self._class_names[k], "score": round(float(scores[k]), 5)} for k in order])
         return found
+
+    def said(self, row: Row, result: list[dict[str, Any]]) -> str:
+        """The best class of an object, with its score."""
+        return f"{result[0]['class']} {result[0]['score']:.2f}" if result else "no class"
 
     def shown(self, item: np.ndarray) -> np.ndarray:
         """The image itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from framework.errors import PaddockError
 from framework.remedies import with_remedy
@@ -32,6 +33,14 @@ def add_override_option(parser: argparse.ArgumentParser) -> None:
         help="override one value, in YAML syntax, e.g. -o data.train.batch_size=4 "
         "or -o 'data.train.transforms[resize].size=416'; may be repeated",
     )
+
+
+def add_boxes_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--boxes DETECTOR` and `--of CLASS`, in `arguments.boxes` and `arguments.only`."""
+    parser.add_argument(
+        "--boxes", type=Path, metavar="DETECTOR", help="look at each object that this model finds: a run or a name"
+    )
+    parser.add_argument("--of", dest="only", metavar="CLASS", help="the detector's class whose objects count (all)")
 
 
 def add_import_option(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""What stands around a network of points when it predicts: a picture of one object to its points.
+"""What stands around a network of points when it predicts: a picture of one object, or one in a picture, to its points.
 
 Letters: N objects, L points.
 """
@@ -6,7 +6,7 @@ Letters: N objects, L points.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import cv2
 import numpy as np
@@ -17,6 +17,7 @@ from suites.keypoints.decoding import Reader
 from suites.keypoints.sample import PoseSample
 from suites.vision.augmentation.pipeline import Transform
 from suites.vision.drawing import class_colour, enlarged, stroke
+from suites.vision.objects import Row, draw_box
 from suites.vision.pose import Pose
 from suites.vision.processor import ImageProcessor
 from suites.vision.structures import Boxes, Instances
@@ -24,8 +25,15 @@ from suites.vision.structures import Boxes, Instances
 _SURE = 0.2  # the score of a point from which on it is drawn
 
 
+class ObjectIn(NamedTuple):
+    """An object in a picture: uint8 RGB [H, W, 3], and its box x1, y1, x2, y2."""
+
+    image: np.ndarray
+    box: tuple[float, float, float, float]
+
+
 class PoseProcessor(ImageProcessor):
-    """Pictures of one object each, which its box fills, to points.
+    """Pictures of one object each, which its box fills, to points; or objects that a detector found in pictures.
 
     Args:
         transforms: those of evaluation.
@@ -52,13 +60,24 @@ class PoseProcessor(ImageProcessor):
         pose, reader = plain(self._pose, suite=self.suite), plain(self._reader, suite=self.suite)
         return {**super().metadata(), "pose": pose, "reader": reader}
 
-    def sample_of(self, item: np.ndarray, number: int) -> PoseSample:
-        """A picture [H, W, 3] whose box is all of it."""
-        height, width = item.shape[:2]
-        box = Boxes(np.array([[0, 0, width, height]], np.float32))
-        return PoseSample(
-            image=item, instances=Instances(box, np.zeros(1, np.int64)), number=number, sides=(width, height)
-        )
+    def sample_of(self, item: np.ndarray | ObjectIn, number: int) -> PoseSample:
+        """A picture [H, W, 3] whose box is all of it, or an object in one."""
+        image, (x1, y1, x2, y2) = item if isinstance(item, ObjectIn) else (item, (0, 0, *item.shape[1::-1]))
+        box = Boxes(np.array([[x1, y1, x2, y2]], np.float32))
+        sides = float(x2 - x1), float(y2 - y1)
+        return PoseSample(image=image, instances=Instances(box, np.zeros(1, np.int64)), number=number, sides=sides)
+
+    def objects_in(self, item: np.ndarray, rows: Sequence[Row]) -> list[ObjectIn]:
+        """The objects of a detector; their points are in pixels of the whole picture."""
+        return [ObjectIn(item, tuple(row["box"])) for row in rows]
+
+    def draw_objects(self, item: np.ndarray, rows: Sequence[Row], results: Sequence[dict[str, Any]]) -> np.ndarray:
+        """The picture with the points and skeletons of all objects."""
+        canvas, factor = enlarged(item)
+        for row, result in zip(rows, results, strict=True):
+            draw_box(canvas, row["box"], factor, f"{row.get('class', '')} {row.get('score', 1.0):.2f}".strip())
+            self._draw_points(canvas, factor, result)
+        return canvas
 
     def collate(self, samples: Sequence[PoseSample]) -> Batch:
         """The batch."""
@@ -76,6 +95,10 @@ class PoseProcessor(ImageProcessor):
     def draw(self, item: np.ndarray, result: dict[str, Any]) -> np.ndarray:
         """The picture with the points that are sure enough, and the skeleton between them."""
         canvas, factor = enlarged(item)
+        self._draw_points(canvas, factor, result)
+        return canvas
+
+    def _draw_points(self, canvas: np.ndarray, factor: int, result: dict[str, Any]) -> None:
         rows = list(result["keypoints"].values())
         places = [(round(x * factor), round(y * factor)) for x, y, _ in rows]
         sure = [score >= _SURE for *_, score in rows]
@@ -85,4 +108,3 @@ class PoseProcessor(ImageProcessor):
         for at, place in enumerate(places):
             if sure[at]:
                 cv2.circle(canvas, place, stroke(canvas)[1] + 1, class_colour(1), cv2.FILLED)
-        return canvas

@@ -8,15 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from suites.engine.contract.batch import Batch
+from suites.vision.alignment import aligned
 from suites.vision.drawing import enlarged
+from suites.vision.objects import CutObjects, Row, cut_out
+from suites.vision.pose import FACE_POINTS
 from suites.vision.processor import ImageProcessor
 from suites.vision.recognition.sample import LabelledImage, collate
 
 _SHOWN = 6  # numbers of a vector in a line
 
 
-class RetrievalProcessor(ImageProcessor):
-    """Pictures to vectors; an item is an image, uint8 RGB [H, W, 3].
+class RetrievalProcessor(CutObjects, ImageProcessor):
+    """Pictures to vectors; an item is an image, uint8 RGB [H, W, 3]. Faces with five points are brought upright.
 
     Args:
         transforms: those of evaluation.
@@ -29,6 +32,10 @@ class RetrievalProcessor(ImageProcessor):
     def sample_of(self, item: np.ndarray, number: int) -> LabelledImage:
         """Pixels with some class."""
         return LabelledImage.of(item, name=f"input {number}")
+
+    def objects_in(self, item: np.ndarray, rows: Sequence[Row]) -> list[np.ndarray]:
+        """Objects cut out; faces that come with their five points, upright as ArcFace's pictures are."""
+        return [_face(item, row) for row in rows]
 
     def collate(self, samples: Sequence[LabelledImage]) -> Batch:
         """The batch."""
@@ -54,3 +61,12 @@ class RetrievalProcessor(ImageProcessor):
         """The picture."""
         canvas, _ = enlarged(item)
         return canvas
+
+
+def _face(image: np.ndarray, row: Row) -> np.ndarray:
+    """A face upright where a detector gives its five points that differ; else what the box shows."""
+    named = row.get("keypoints", {})
+    points = [named[name] for name in FACE_POINTS.names] if set(FACE_POINTS.names) <= set(named) else None
+    if points is None or np.ptp(points, axis=0).max() < 1:
+        return cut_out(image, row["box"])
+    return aligned(image, np.array(points))

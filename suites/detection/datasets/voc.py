@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from framework.errors import DataError
+from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
@@ -43,6 +43,7 @@ class VocDetection(FileDataset):
             "train".
         unknown_class: What a box of a class outside `classes` is: an "error", or left out and counted
             ("skip").
+        one_class: What boxes of all names are together, such as "face"; None keeps their names apart.
         keep_difficult: Whether boxes marked difficult are samples' boxes; they stay in the ground truth,
             which VOC mAP ignores.
         one_based: Whether pixels count from 1 and x2, y2 are inclusive, as in the original Pascal VOC; most
@@ -67,6 +68,7 @@ class VocDetection(FileDataset):
         classes: Sequence[str] | None = None,
         holdout: int | None = None,
         unknown_class: OnProblem = "error",
+        one_class: str | None = None,
         keep_difficult: bool = True,
         one_based: bool | None = None,
         bad_images: OnProblem = "error",
@@ -77,9 +79,12 @@ class VocDetection(FileDataset):
         source = open_source(root)
         layout = _Layout(source)
         stems = layout.stems(split, holdout)
-        names = list(classes) if classes is not None else layout.class_names()
+        if one_class is not None and classes is not None:
+            raise AttributeValueError(f"VocDetection: all boxes are of one_class {one_class!r}; leave out classes")
+        one = None if one_class is None else [one_class]
+        names = one or (list(classes) if classes is not None else layout.class_names())
         intake = Intake(what, bad_images, max_skipped)
-        reader = _Reader(intake.raw, source, names, unknown_class, one_based)
+        reader = _Reader(intake.raw, source, names, unknown_class, one_based, one_class)
         for name in stems:
             with intake.image():
                 xml_name = layout.annotation_of(name)
@@ -214,8 +219,10 @@ class _Reader:
         names: Sequence[str],
         on_unknown: OnProblem,
         one_based: bool | None,
+        one_class: str | None,
     ) -> None:
         self.raw = raw
+        self._one_class = one_class
         self.classes = ClassTable(names, on_unknown == "skip")
         self._source = source
         self._one_based = one_based
@@ -227,7 +234,7 @@ class _Reader:
         original = re.match(r"The VOC\d{4} Database", (root.findtext("source/database") or "").strip())
         one_based = original is not None if self._one_based is None else self._one_based
         for element in root.iter("object"):
-            name = (element.findtext("name") or "").strip()
+            name = self._one_class or (element.findtext("name") or "").strip()
             label = self.classes.label(name, f"{self._source.root}/{xml_name}")
             if label is not None:
                 difficult = flag(element.findtext("difficult") or "0", f"{self._source.root}/{xml_name}: <difficult>")

@@ -1,5 +1,6 @@
 """Find pictures or texts that are alike: `paddock index build runs/mine photos --output gallery`, then `find`.
 
+Of faces: `paddock index build runs/faces album --boxes retinaface_mobilenetv1_025 --output gallery`.
 The model gives vectors: a run of `retrieval/photos`, or what `paddock embedder` exports of texts.
 """
 
@@ -9,11 +10,15 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suites.engine.predict.gallery import Embedder
 
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Run one command and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.command_line import add_boxes_options, add_import_option, run
     from suites.engine.hosts.devices import add_device_option
 
     parser = argparse.ArgumentParser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -28,6 +33,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             command.add_argument(
                 "--text", action="store_true", help="each input is a text, though it looks like a file"
             )
+            add_boxes_options(command)
             add_device_option(command, "a run's own, the cpu for an export")
             add_import_option(command)
         return command
@@ -47,19 +53,26 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     return run(lambda: int(a.command(a)), getattr(a, "imports", ()))
 
 
-def _build(a: argparse.Namespace) -> int:
-    from suites.engine.predict.gallery import Embedder, build_gallery
+def _embedder(a: argparse.Namespace) -> Embedder:
+    from suites.engine.predict.gallery import Embedder
+    from suites.engine.predict.objects import open_finder
 
-    count, skipped = build_gallery(Embedder(a.model, a.pooling, a.device, texts=a.text), a.inputs, a.output)
+    return Embedder(a.model, a.pooling, a.device, texts=a.text, finder=open_finder(a.boxes, a.only, device=a.device))
+
+
+def _build(a: argparse.Namespace) -> int:
+    from suites.engine.predict.gallery import build_gallery
+
+    count, skipped = build_gallery(_embedder(a), a.inputs, a.output)
     _tell(skipped)
     print(f"{a.output}: {count} vectors")
     return 0
 
 
 def _find(a: argparse.Namespace) -> int:
-    from suites.engine.predict.gallery import Embedder, find_alike, open_gallery
+    from suites.engine.predict.gallery import find_alike, open_gallery
 
-    embedder = Embedder(a.model, a.pooling, a.device, texts=a.text)
+    embedder = _embedder(a)
     gallery = open_gallery(a.gallery, embedder)
     skipped: list[str] = []
     answered = 0

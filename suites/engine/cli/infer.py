@@ -1,6 +1,7 @@
 """Show predictions of a run or an export: `paddock infer runs/demo photo.jpg folder/ 'more/*.png' --output out`.
 
 Over the time of a video: `paddock infer runs/actions long.mp4 --window 2s --output out --video labelled.mp4`.
+Of each person that a detector finds: `paddock infer runs/pose photo.jpg --boxes yolov3_coco --of person --output out`.
 Of camera 0, until Ctrl-C: `paddock infer runs/detector 0 --output out --video seen.mp4`.
 """
 
@@ -11,6 +12,10 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suites.engine.predict.inference import Model
 
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
@@ -18,7 +23,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     `words` are the command line.
     """
-    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import add_boxes_options, add_import_option, add_override_option, run
     from suites.engine.hosts.devices import add_device_option, add_products_option
     from suites.engine.train.profiling import StepProfile, add_profile_option
 
@@ -36,6 +41,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("--output", type=Path, help="folder for pictures and predictions.json; text needs none")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
     parser.add_argument("--min-score", type=float, metavar="S", help="leave out results below it, 0 to 1; of detectors")
+    add_boxes_options(parser)
     parser.add_argument("--batch-size", type=int, metavar="N", help="inputs of one shape that are taken together")
     parser.add_argument(
         "--window", metavar="TIME", type=_seconds, help="label a video over time, in parts of e.g. 2s, 500ms or 1m"
@@ -60,23 +66,29 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     asked = a.window is not None or a.video is not None
     if asked and (a.batch_size is not None or a.profile):
         parser.error("--window and --video take one part at a time: leave out --batch-size and --profile")
+    if asked and a.boxes is not None:
+        parser.error("--boxes is of pictures: leave out --window and --video")
     if asked and a.format:
         parser.error("--format is of pictures: leave out --window and --video")
 
     def start() -> int:
         from framework.limits import allow
         from suites.engine.contract.capabilities import OverTime, TakesLive, with_texts
-        from suites.engine.contract.processor import with_min_score
         from suites.engine.predict.films import infer_films
         from suites.engine.predict.inference import infer_files, open_model
+        from suites.engine.predict.objects import on_objects, open_finder
         from suites.engine.weights.runs import named_run
 
         if a.fetch and not a.model.exists():
             named_run(str(a.model), fetch_all=True)
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products)
-        if a.min_score is not None:
-            model = replace(model, processor=with_min_score(model.processor, a.min_score))
+        finder = open_finder(a.boxes, a.only, device=a.device)
+        if finder is not None:
+            found = finder.model if a.min_score is None else _surer(finder.model, a.min_score)
+            model = on_objects(model, replace(finder, model=found))
+        elif a.min_score is not None:
+            model = _surer(model, a.min_score)
         if a.text:
             model = replace(model, processor=with_texts(model.processor))
         live = isinstance(model.processor, TakesLive) and any(map(model.processor.is_live, a.inputs))
@@ -99,6 +111,13 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return 0 if report.pictures or report.lines or report.answered else 2
 
     return run(start, a.imports)
+
+
+def _surer(model: Model, score: float) -> Model:
+    """The same model that leaves out results of a lower score."""
+    from suites.engine.contract.processor import with_min_score
+
+    return replace(model, processor=with_min_score(model.processor, score))
 
 
 def _seconds(text: str) -> float:

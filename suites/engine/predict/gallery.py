@@ -25,6 +25,7 @@ from suites.engine.neighbours.items import ItemIndex
 from suites.engine.neighbours.wishes import MOST, Wish
 from suites.engine.predict.inference import Model, matched, new_name, open_model, read_inputs
 from suites.engine.predict.items import embed_items
+from suites.engine.predict.objects import Finder, require_objects
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.weights.runs import named_run
 
@@ -55,12 +56,19 @@ class Embedder:
         pooling: how an item gets one vector; None for the model's first way.
         device: see `open_model`.
         texts: each input is a text, though it looks like a file's name.
+        finder: the objects that a detector finds get vectors, in place of whole inputs.
 
     Raises ConfigError where the model gives no vectors, or not in this way.
     """
 
     def __init__(
-        self, path: Path, pooling: str | None = None, device: str | None = None, *, texts: bool = False
+        self,
+        path: Path,
+        pooling: str | None = None,
+        device: str | None = None,
+        *,
+        texts: bool = False,
+        finder: Finder | None = None,
     ) -> None:
         self.model: Model = open_model(path, device=device)
         processor = with_texts(self.model.processor) if texts else self.model.processor
@@ -73,7 +81,9 @@ class Embedder:
         if pooling is not None and pooling not in known:
             raise ConfigError(f"{path}: there is no pooling '{pooling}'; there are {', '.join(known)}")
         self._processor, self.pooling = processor, pooling or known[0]
-        self.digest = _digest(path, processor)
+        self._finder = finder
+        self._objects = None if finder is None else require_objects(processor)
+        self.digest = _digest(path, processor, finder)
 
     @property
     def takes_texts(self) -> bool:
@@ -81,15 +91,17 @@ class Embedder:
         return isinstance(self._processor, TakesTexts)
 
     def vectors(self, words: Iterable[str], skipped: list[str]) -> Iterator[tuple[str, np.ndarray]]:
-        """(name, float32 [D] of length 1) of the files, folders, patterns or texts; why others are left out."""
+        """(name, float32 [D] of length 1) of the files, folders, patterns or texts; why others are left out.
+
+        Objects are called as their picture with their number, the best first: `photo.jpg#0`.
+        """
         processor = self._processor
         named = [each for word in words for each in matched(word)]
         for word in named:
             if not os.path.isdir(word):
                 require_input(processor, word)
         wanted = [place for word in named for place in _with_folders(word, processor)]
-        found = read_inputs(wanted, processor, skipped)
-        yield from self.of_items(found, skipped)
+        yield from self.of_items(self._cut(read_inputs(wanted, processor, skipped), skipped), skipped)
 
     def of_items(self, named: Iterable[tuple[str, Any]], skipped: list[str]) -> Iterator[tuple[str, np.ndarray]]:
         """(name, float32 [D] of length 1) of named pictures or texts; why others are left out."""
@@ -104,6 +116,18 @@ class Embedder:
                 else:
                     yield name, row / length
 
+    def _cut(self, inputs: Iterator[tuple[str, Any]], skipped: list[str]) -> Iterator[tuple[str, Any]]:
+        """The inputs, or the objects that are found in each."""
+        for name, item in inputs:
+            if self._finder is None or self._objects is None:
+                yield name, item
+                continue
+            rows = self._finder.rows(item)
+            if not rows:
+                skipped.append(f"{name}: no object was found in it")
+            for number, part in enumerate(self._objects.objects_in(item, rows)):
+                yield f"{name}#{number}", part
+
 
 def _with_folders(word: str, processor: Processor) -> list[str]:
     """A word; of a folder those in it, at any depth, that have inputs."""
@@ -113,12 +137,16 @@ def _with_folders(word: str, processor: Processor) -> list[str]:
     return [folder for folder in folders if any(processor.takes(path) for path in entries(Path(folder)))] or [word]
 
 
-def _digest(path: Path, processor: Processor) -> str:
-    """Of the network's weights and of what stands around it: vectors of other ones are not comparable."""
+def _digest(path: Path, processor: Processor, finder: Finder | None = None) -> str:
+    """Of the network's weights and of what stands around it: vectors of other ones are not comparable.
+
+    Those of objects and of whole pictures are not either; which detector finds the objects does not matter.
+    """
     folder = path if path.exists() else named_run(str(path)) or path
     files = sorted(folder.glob("*.safetensors")) if (folder / "program.json").is_file() else []
     digests = [sha256(file) for file in files or [best_weights(RunFolder(folder))]]
-    told = json.dumps([digests, processor.metadata()], sort_keys=True, default=str)
+    objects = [] if finder is None else ["objects"]
+    told = json.dumps([digests, processor.metadata(), *objects], sort_keys=True, default=str)
     return hashlib.sha256(told.encode()).hexdigest()
 
 

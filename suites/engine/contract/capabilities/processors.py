@@ -58,6 +58,17 @@ class FollowsOutputs(Protocol):
 
 
 @runtime_checkable
+class TakesObjects(Protocol):
+    """Items may be objects that a detector found in larger ones, see `suites.engine.predict.objects`."""
+
+    def objects_in(self, item: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Return an item for each row, a detector's `box` [x1, y1, x2, y2] with what else it says of the object."""
+
+    def draw_objects(self, item: Any, rows: Sequence[Mapping[str, Any]], results: Sequence[Any]) -> np.ndarray:
+        """Return a picture of an item with all its objects, of which `results` are what this model says."""
+
+
+@runtime_checkable
 class FeedsProgram(Protocol):
     """Inputs of a Program that are made by files beside the export."""
 

@@ -9,9 +9,11 @@ from safetensors.numpy import load_file, save_file
 
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
 from suites.engine.cli import main as paddock
+from suites.engine.contract.processor import Processor
 from suites.engine.neighbours.items import ItemIndex
-from suites.engine.predict.gallery import Embedder, alike_pairs, build_gallery, find_alike, open_gallery
-from suites.engine.predict.inference import open_model
+from suites.engine.predict.gallery import Alike, Embedder, alike_pairs, build_gallery, find_alike, open_gallery
+from suites.engine.predict.inference import Model, open_model
+from suites.engine.predict.objects import Finder
 from suites.engine.train.training import train
 from tests.suites.retrieval.helpers import pictures
 from tests.suites.retrieval.test_task import SMALL
@@ -116,3 +118,40 @@ def test_a_model_without_vectors_says_which_have_some(run):
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ConfigError, match="this model gives no vectors"):
         patch.setattr("suites.engine.predict.gallery.open_model", lambda path, device: model)
         Embedder(run)
+
+
+class Halves(Processor):
+    """Finds the left half of each picture, and in those that are not blue the right half too."""
+
+    def metadata(self):
+        return {"class_names": ["half"]}
+
+    @classmethod
+    def from_metadata(cls, metadata):
+        return cls()
+
+    def read(self, path):
+        raise NotImplementedError
+
+    def prepare(self, items):
+        return {"x": np.stack(items)}
+
+    def results(self, outputs, batch):
+        boxes = [{"box": [0, 0, 16, 32], "class": "half"}, {"box": [16, 0, 32, 32], "class": "half"}]
+        return [boxes[: 0 if image[..., 2].mean() > 200 else 2] for image in batch["x"]]
+
+    def draw(self, item, result):
+        raise NotImplementedError
+
+
+def test_objects_of_a_detector_are_in_a_gallery_each(run, photos, tmp_path):
+    finder = Finder(Model(Halves(), ("x",), dict, lambda: dict))
+    embedder = Embedder(run, finder=finder)
+    count, skipped = build_gallery(embedder, [str(photos)], tmp_path / "g")
+    gallery = open_gallery(tmp_path / "g", embedder)
+    assert count == 12 and len(skipped) == 4 and "blue/0.png: no object was found in it" in skipped[0]
+    assert f"{photos / 'red' / '2.png'}#1" in gallery.names
+    ((name, found), _) = find_alike(gallery, embedder, [str(photos / "green" / "0.png")], 2, [])
+    assert name == f"{photos / 'green' / '0.png'}#0" and found[0] == Alike(name, pytest.approx(1, abs=1e-5))
+    with pytest.raises(CheckpointError, match="another model"):
+        open_gallery(tmp_path / "g", Embedder(run))
