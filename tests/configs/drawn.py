@@ -22,6 +22,7 @@ from suites.segmentation.labels import encode_labels
 from suites.video.features import FeatureWriter
 from suites.vision.pictures.images import write_image
 from suites.vision.pose import COCO_PERSON
+from tests.configs.running_texts import parallel, prose
 from tests.suites.detection.datasets.helpers import voc_xml
 from tests.suites.video.helpers import write_video
 from tests.suites.video.test_youtube8m import example, record
@@ -385,6 +386,7 @@ WRITERS: dict[str, Callable[[Arguments, int], None]] = {
     "Digits": lambda arguments, classes: None,
     "DigitScenes": lambda arguments, classes: None,
     "Documents": documents,
+    "DrawnPairs": lambda arguments, classes: None,
     "FrameFolders": frame_folders,
     "CocoKeypoints": coco_keypoints,
     "PointTable": point_table,
@@ -394,7 +396,9 @@ WRITERS: dict[str, Callable[[Arguments, int], None]] = {
     "JsonLines": json_lines,
     "LineList": line_list,
     "MovieLens100K": movielens,
+    "Pairs": parallel,
     "PhotoFolder": image_folder,
+    "Prose": prose,
     "SegmentationFolder": segmentation_folder,
     "SquadJson": squad,
     "TaggedTsv": tagged_tsv,

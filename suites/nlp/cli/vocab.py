@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write a vocabulary and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import run
+    from suites.engine.command_line import add_import_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -21,6 +21,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("--pieces", choices=("bpe", "unigram"), default="bpe", help="how words are cut (bpe)")
     parser.add_argument("--lower-case", action="store_true", help="take capital letters as small ones")
     parser.add_argument("--column", action="append", default=[], help="of TSV, CSV and JSON lines; may come again")
+    add_import_option(parser)
     a = parser.parse_args(words)
 
     def start() -> int:
@@ -34,4 +35,4 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         print(f"{a.output}: {len(tokenizer.vocabulary)} pieces of {len(a.files)} files")
         return 0
 
-    return run(start)
+    return run(start, a.imports)

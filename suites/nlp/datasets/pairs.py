@@ -44,8 +44,8 @@ class Pairs(PairDataset):
     """Pairs of a table, or of two files whose lines belong together (Moses, OPUS).
 
     Args:
-        path: TSV, CSV, JSON lines or JSON; or with `other` a text file with a source a line. Also in a zip, or `.gz`.
-        other: text file with the target of each line of `path`.
+        path: TSV, CSV, JSON lines or JSON, or a text file with a source a line; also in a zip, or `.gz`.
+        other: text file with the target of each line of `path`, which is a text file then.
         source: column of the source; null finds it by its name, or takes the first.
         target: column of the target; null finds it by its name, or takes the second.
         max_ratio: a pair is left out where one side has so many times the other's characters and more than a few;

@@ -129,7 +129,7 @@ class LanguageModel(WritingModel):
         norm: "rms" (Zhang and Sennrich 2019) or "layer".
         feed: "swiglu" or "gelu".
         biases: of linear layers.
-        qkv_biases: of queries, keys and values; null for `biases`.
+        qkv_biases: of queries, keys and values; null for as the other linear layers.
         tied: the word vectors are the output matrix too (Press and Wolf 2017).
         dropout: of word vectors, of what parts give and of attention weights.
         theta: base of the rotary positions' rates.
@@ -195,7 +195,7 @@ class LanguageModel(WritingModel):
 
     def names_in(self, scheme: str) -> Names:
         """Hugging Face's names, GPT-2's with learned positions and else Llama's."""
-        return names_of_language_model(self)
+        return names_of_language_model(self.state_dict(), len(self.layers))
 
     def current_name(self, name: str) -> str:
         """What a file's name is in a whole model: GPT-2's first files lack what stands before."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from framework.errors import CheckpointError
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.engine.weights.published import expect_size
 from suites.nlp.fields import NO_EFFECT, expect_off
-
-if TYPE_CHECKING:
-    from suites.nlp.models.language_model import LanguageModel
 
 KINDS = ("gpt2", "llama", "mistral", "qwen2")
 _GPT2 = {
@@ -40,19 +37,21 @@ summary_proj_to_labels summary_type summary_use_proj n_ctx layer_types
 _NO_EFFECT = NO_EFFECT | frozenset(_TELLING.split())
 
 
-def names_of_language_model(model: LanguageModel) -> Names:
+def names_of_language_model(own: Collection[str], layers: int) -> Names:
     """GPT-2's names for learned positions, else Llama's.
 
-    model: whose tensors they are.
+    Args:
+        own: names of the model's tensors.
+        layers: how many it has.
     """
-    return _gpt2_names(model) if model.gpt2 else _llama_names(model)
+    return _gpt2_names(own, layers) if "places.weight" in own else _llama_names(own, layers)
 
 
-def _gpt2_names(model: LanguageModel) -> Names:
+def _gpt2_names(own: Collection[str], layers: int) -> Names:
     found = {"words.weight": Source(("transformer.wte.weight",)), "places.weight": Source(("transformer.wpe.weight",))}
     for leaf, theirs in (("scale", "weight"), ("bias", "bias")):
         found[f"norm.{leaf}"] = Source((f"transformer.ln_f.{theirs}",))
-    for i in range(len(model.layers)):
+    for i in range(layers):
         for ours, theirs in _GPT2.items():
             place = f"transformer.h.{i}.{theirs}"
             if ours.startswith("norm"):
@@ -60,23 +59,21 @@ def _gpt2_names(model: LanguageModel) -> Names:
             else:  # [in, out]
                 found[f"layers.{i}.{ours}.weight"] = Source((f"{place}.weight",), axes=(1, 0))
             found[f"layers.{i}.{ours}.bias"] = Source((f"{place}.bias",))
-    unused = [r"^transformer\.h\.\d+\.attn\.(masked_)?bias$"]
-    return _with_head(model, found, unused)
+    return _with_head(own, found, [r"^transformer\.h\.\d+\.attn\.(masked_)?bias$"])
 
 
-def _llama_names(model: LanguageModel) -> Names:
+def _llama_names(own: Collection[str], layers: int) -> Names:
     found = {"words.weight": Source(("model.embed_tokens.weight",)), "norm.scale": Source(("model.norm.weight",))}
-    own = model.state_dict()
-    for i in range(len(model.layers)):
+    for i in range(layers):
         for ours, parts in _LLAMA.items():
             for leaf, theirs in (("scale", "weight"), ("weight", "weight"), ("bias", "bias")):
                 if (name := f"layers.{i}.{ours}.{leaf}") in own:
                     found[name] = Source(tuple(f"model.layers.{i}.{part}.{theirs}" for part in parts))
-    return _with_head(model, found, [r"\.rotary_emb\.inv_freq$"])
+    return _with_head(own, found, [r"\.rotary_emb\.inv_freq$"])
 
 
-def _with_head(model: LanguageModel, found: dict[str, Source], unused: list[str]) -> Names:
-    if model.head is not None:
+def _with_head(own: Collection[str], found: dict[str, Source], unused: list[str]) -> Names:
+    if "head.weight" in own:
         found["head.weight"] = Source(("lm_head.weight",))
     else:
         unused.append(r"^lm_head\.weight$")  # the word vectors again

@@ -70,3 +70,10 @@ def test_the_rate_is_scaled_to_the_batch():
 def test_wrong_values_are_refused(make, match):
     with pytest.raises(AttributeValueError, match=match):
         make()
+
+
+def test_inverse_sqrt_falls_with_the_root_of_the_update_after_the_warm_up():
+    schedule = optim.InverseSqrt(base_lr=2.0, total_steps=1000, warmup_steps=100)
+    assert [schedule(step) for step in (49, 99, 399)] == pytest.approx([1.0, 2.0, 1.0])
+    assert schedule(899) == pytest.approx(2.0 / 3)
+    assert optim.InverseSqrt(base_lr=2.0, total_steps=9)(3) == pytest.approx(1.0)

@@ -39,7 +39,7 @@ def checkpoint(folder, fields):
     (folder / "config.json").write_text(json.dumps(fields))
     model = LanguageModel(**described_language_model(fields, "config.json"))
     rng, tensors, own = np.random.default_rng(0), {}, model.state_dict()
-    for name, source in names_of_language_model(model).sources.items():
+    for name, source in names_of_language_model(own, 2).sources.items():
         shape = own[name].shape
         counts = [shape[0]]
         if len(source.names) == 3:

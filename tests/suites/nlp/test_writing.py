@@ -121,3 +121,19 @@ def test_a_vocabulary_of_two_files_is_read_by_a_config(tmp_path, monkeypatch, ca
     assert len(ids) < len("das kleine Haus ☃".encode())
     assert main(["vocab", "b.jsonl", "--column", "en", "--size", "300", "--output", "x.json"]) == 2
     assert "has no column 'en'; there are de" in capsys.readouterr().err
+
+
+def test_a_server_answers_what_is_written(run):
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from suites.engine.serving.client import Client, ServerError
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving.toy import running
+
+    folder, prompt = run
+    model = load(folder)
+    expected = [model(text)[0].to_json()["text"] for text in (prompt, prompt[:1])]
+    with running(model, Settings(name="writer", workers=1)) as server, Client(server.url) as client:
+        found = client.score([prompt, prompt[:1], prompt])
+        assert [each["text"] for each in found] == [*expected, expected[0]]
+        with pytest.raises(ServerError, match=r"item 0: .*takes a text"):
+            client.score([7])

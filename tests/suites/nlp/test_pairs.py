@@ -1,0 +1,122 @@
+"""Pairs and running text: what is read, what is left out, and what is refused by name."""
+
+import gzip
+import json
+import zipfile
+
+import pytest
+
+from framework import limits
+from framework.errors import AttributeValueError, ConfigError, DataError
+from suites.nlp.datasets import DrawnPairs, Pair, Pairs, Prose
+from suites.nlp.datasets.packed import read_packed, texts_in
+
+LINES = [(f"house number {i}", f"Haus Nummer {i}") for i in range(200)]
+
+
+def moses(folder, lines, packed=False):
+    paths = []
+    for side, language in enumerate(("en", "de")):
+        text = "".join(line[side] + "\n" for line in lines)
+        path = folder / f"a.{language}{'.gz' if packed else ''}"
+        path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+        paths.append(str(path))
+    return paths
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_of_two_files_belong_together(tmp_path, packed):
+    source, target = moses(tmp_path, LINES, packed)
+    pairs = Pairs(source, target)
+    assert [(p.source, p.target) for p in pairs.examples] == LINES
+    assert list(pairs.texts())[:2] == list(LINES[0]) and pairs.name_of(4) == f"{source}:5"
+
+
+def test_tables_are_read_by_the_names_of_their_columns(tmp_path):
+    rows = [{"id": str(i), "tgt": b, "src": a} for i, (a, b) in enumerate(LINES)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "a.tsv").write_text("id\ttgt\tsrc\n" + "".join("\t".join(row.values()) + "\n" for row in rows))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.write(tmp_path / "a.tsv", "in/a.tsv")
+    for name in ("a.jsonl", "a.tsv", "a.zip/in/a.tsv"):
+        assert [(p.source, p.target) for p in Pairs(str(tmp_path / name)).examples] == LINES
+    assert Pairs(str(tmp_path / "a.tsv"), source="tgt", target="src").examples[0] == Pair(*LINES[0][::-1])
+    with pytest.raises(ConfigError, match=r"has no column 'x' \(target\); there are id, tgt, src"):
+        Pairs(str(tmp_path / "a.tsv"), target="x")
+    with pytest.raises(ConfigError, match="source and target are one column, 'tgt'"):
+        Pairs(str(tmp_path / "a.tsv"), source="tgt", target="tgt")
+
+
+def test_a_few_bad_pairs_are_left_out_and_many_are_an_error(tmp_path):
+    lines = [*LINES, ("a", " "), *LINES[:100]]
+    pairs = Pairs(*moses(tmp_path, lines))
+    assert len(pairs) == 300 and pairs.left_out.skipped == 1
+    assert "a.en:201: its target is empty" in pairs.left_out.reasons[0][1]
+    lines[3] = ("word " * 400, "Wort")
+    assert len(Pairs(*moses(tmp_path, lines))) == 299
+    with pytest.raises(DataError, match=r"a\.en:4: one side has 2000 characters and the other 4"):
+        Pairs(*moses(tmp_path, lines), max_skipped=0.0)
+    assert len(Pairs(*moses(tmp_path, lines), max_ratio=None)) == 300
+    with pytest.raises(AttributeValueError, match="max_ratio is 1"):
+        Pairs(*moses(tmp_path, lines), max_ratio=1.0)
+
+
+def test_files_of_different_length_are_refused(tmp_path):
+    source, target = moses(tmp_path, LINES)
+    with open(target, "a") as file:
+        file.write("one more\n")
+    with pytest.raises(DataError, match=r"a\.de: has 201 lines but .*a\.en has 200"):
+        Pairs(source, target)
+
+
+def test_a_gzip_file_that_is_damaged_or_a_bomb_is_refused(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"x" * 1000)[:-9])
+    with pytest.raises(DataError, match="is cut off"):
+        read_packed(str(path))
+    path.write_bytes(b"no gzip")
+    with pytest.raises(DataError, match="is no gzip file"):
+        read_packed(str(path))
+    path.write_bytes(gzip.compress(b"a") + gzip.compress(b"b"))
+    assert read_packed(str(path)) == b"ab"
+    path.write_bytes(gzip.compress(b"x" * 100_000))
+    with limits.allow(data_bytes=10_000), pytest.raises(DataError, match="inflates to more than 10000 bytes"):
+        read_packed(str(path))
+
+
+def test_texts_of_a_file_or_of_columns(tmp_path):
+    source, _ = moses(tmp_path, LINES)
+    assert next(texts_in(source)) == "house number 0"
+    (tmp_path / "a.csv").write_text("a,b\n1 x,2 y\n3 x,4 y\n")
+    assert list(texts_in(str(tmp_path / "a.csv"), ["b"])) == ["2 y", "4 y"]
+    with pytest.raises(ConfigError, match="is no table"):
+        list(texts_in(source, ["b"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "right"),
+    [
+        ("sort", lambda s, t: sorted(s.split()) == t.split()),
+        ("reverse", lambda s, t: s[::-1] == t),
+        ("sums", lambda s, t: sum(map(int, s.split("+"))) == int(t)),
+        ("dates", lambda s, t: t[:4] in s and str(int(t[8:])) in s),
+    ],
+)
+def test_drawn_pairs_are_right_and_the_same_again(kind, right):
+    pairs, again, others = (DrawnPairs(kind, 50, seed=seed) for seed in (0, 0, 1))
+    assert all(right(p.source, p.target) for p in pairs.examples)
+    assert pairs.examples == again.examples != others.examples
+
+
+def test_prose_is_divided_by_documents_and_parts(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n\nthree\n \nfour\n")
+    assert [p.text for p in Prose(str(path), "line").examples] == ["one", "two", "three", "four"]
+    assert [p.text for p in Prose(str(path), "paragraph").examples] == ["one\ntwo", "three", "four\n"]
+    parts = [Prose(str(path), holdout=0.25, part=part).examples[0].text for part in ("train", "val")]
+    assert "".join(parts) == path.read_text() and len(parts[1]) == 6
+    path.write_text(" \n")
+    with pytest.raises(DataError, match="the text is empty"):
+        Prose(str(path))
+    with pytest.raises(AttributeValueError, match="holdout is 1"):
+        Prose(str(path), holdout=1.0)

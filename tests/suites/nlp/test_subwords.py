@@ -1,0 +1,69 @@
+"""Tokenizers whose ids become the text again."""
+
+import json
+
+import pytest
+
+from framework.errors import AttributeValueError, DataError, NotSupportedError
+from suites.nlp.tokenizers import BertTokenizer, CharacterTokenizer, SubwordTokenizer, tokenizer_from
+
+TEXTS = ["the small house", "the smaller dog", "a house, a dog and 12 cats"] * 4
+ODD = ["the dog's house", "  two  spaces", "naïve ☃ 汉字", "", "a\nb"]
+
+
+def again(tokenizer):
+    return tokenizer_from(json.loads(json.dumps(tokenizer.metadata())))
+
+
+def test_bytes_make_any_text_again():
+    tokenizer = SubwordTokenizer(size=320)
+    assert tokenizer.learns and tokenizer.size == 320
+    tokenizer.learn(TEXTS)
+    for text in [*TEXTS, *ODD]:
+        ids = tokenizer.encode([text])[0].ids
+        assert tokenizer.text(ids.tolist()) == text.lstrip(" ")
+        assert again(tokenizer).encode([text])[0].ids.tolist() == ids.tolist()
+        assert all(2 < i < len(tokenizer.vocabulary) for i in ids)
+    assert len(tokenizer.encode(["the small house"])[0].ids) <= 4
+
+
+def test_the_likeliest_cut_has_unknown_characters():
+    tokenizer = SubwordTokenizer(size=300, pieces="unigram", lower_case=True)
+    tokenizer.learn(TEXTS)
+    ids = tokenizer.encode(["The small ☃"])[0].ids.tolist()
+    assert tokenizer.text(ids).startswith("the small") and tokenizer.unknown in ids
+    assert again(tokenizer).text(ids) == tokenizer.text(ids)
+
+
+def test_a_vocabulary_of_another_kind_or_size_is_refused(tmp_path):
+    (tmp_path / "v.json").write_text("{}")
+    with pytest.raises(DataError, match="is no vocabulary that `paddock data vocab` wrote"):
+        SubwordTokenizer(vocabulary=str(tmp_path / "v.json"))
+    tokenizer = SubwordTokenizer(size=300)
+    tokenizer.learn(TEXTS)
+    (tmp_path / "v.json").write_text(tokenizer.written())
+    assert len(SubwordTokenizer(300, vocabulary=str(tmp_path / "v.json")).vocabulary) <= 300
+    with pytest.raises(DataError, match="but size is 260; raise size"):
+        SubwordTokenizer(260, vocabulary=str(tmp_path / "v.json"))
+    with pytest.raises(AttributeValueError, match="size is 100; it must be 259 or more"):
+        SubwordTokenizer(100)
+    with pytest.raises(DataError, match="has no vocabulary yet"):
+        SubwordTokenizer().encode(["a"])
+
+
+def test_characters_are_numbered_by_how_frequent_they_are():
+    tokenizer = CharacterTokenizer(max_size=6)
+    tokenizer.learn(["aab", "a c\n"])
+    assert tokenizer.vocabulary == ["<unk>", "<s>", "</s>", "a", "\n", " "]
+    ids = tokenizer.encode(["a b\n"])[0].ids.tolist()
+    assert ids == [3, 5, 0, 4] and tokenizer.text(ids) == "a \ufffd\n"
+    assert again(tokenizer).text([1, *ids, 2]) == "a \ufffd\n"
+    with pytest.raises(DataError, match="it must start with <unk>, <s>, </s>"):
+        CharacterTokenizer(vocabulary=["a", "b"])
+    with pytest.raises(DataError, match="hold no characters"):
+        CharacterTokenizer().learn([""])
+
+
+def test_a_tokenizer_that_makes_no_text_says_so():
+    with pytest.raises(NotSupportedError, match="BertTokenizer: makes no text of ids"):
+        BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).text([5])
