@@ -88,6 +88,12 @@ def keypoints(path: Path) -> None:
             whole.writestr(f"{name}.csv", "\n".join(f"{at}.png,{','.join(map(str, places[at]))}" for at in numbers))
 
 
+def anomaly(root: Path) -> None:
+    """Good pictures, and bad ones for evaluation."""
+    for at in range(16):
+        picture(root / ("good" if at < 12 else "bad") / f"{at}.jpg", at)
+
+
 def retrieval(root: Path) -> None:
     """Folders of classes, half of which are for evaluation."""
     for at in range(32):
@@ -109,7 +115,8 @@ def ctr(path: Path) -> None:
     path.write_text("\n".join(["click,user,price", *lines]))
 
 
-DRAWN = {f.__name__: f for f in (detection, segmentation, classification, video, keypoints, retrieval, nlp, ctr)}
+SUITES = (detection, segmentation, classification, video, keypoints, anomaly, retrieval, nlp, ctr)
+DRAWN = {draw.__name__: draw for draw in SUITES}
 
 
 def run_row(row: str, folder: Path, paddock: Path, environment: Mapping[str, str], instead: Sequence[str] = ()) -> str:

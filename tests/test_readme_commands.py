@@ -21,6 +21,7 @@ INSTEAD = {  # of weights that are fetched
     "classification": ["model.pretrained=null"],
     "video": ["model.backbone.pretrained=null"],
     "keypoints": [],
+    "anomaly": ["model.backbone.pretrained=null"],
     "retrieval": ["model.pretrained=null"],
     "nlp": [
         "model.weights=null",

@@ -141,6 +141,25 @@ def wider(arguments: Arguments, classes: int) -> None:
         lines(arguments["landmarks"], marked)
 
 
+def mvtec_folder(arguments: Arguments, classes: int) -> None:
+    root = Path(arguments["root"])
+    for number in range(COUNT):
+        picture(root / "train" / "good" / f"{number}.png")
+        picture(root / "test" / "good" / f"{number}.png")
+        picture(root / "test" / "hole" / f"{number}.png")
+        picture(root / "ground_truth" / "hole" / f"{number}_mask.png")
+
+
+def good_bad(arguments: Arguments, classes: int) -> None:
+    root = Path(arguments["root"])
+    for number in range(10):
+        picture(root / arguments.get("good", "good") / f"{number}.png")
+    for key in ("bad", "masks"):
+        folder = arguments.get(key, "bad" if key == "bad" else None)
+        for number in range(COUNT if folder else 0):
+            picture(root / str(folder) / f"{number}.png")
+
+
 def coco_keypoints(arguments: Arguments, classes: int) -> None:
     images, rows = [], []
     for number in range(COUNT):
@@ -390,12 +409,14 @@ WRITERS: dict[str, Callable[[Arguments, int], None]] = {
     "FrameFolders": frame_folders,
     "CocoKeypoints": coco_keypoints,
     "PointTable": point_table,
+    "GoodBad": good_bad,
     "IcdarText": icdar_text,
     "ImageFolder": image_folder,
     "ImageLabelPairs": pairs,
     "JsonLines": json_lines,
     "LineList": line_list,
     "MovieLens100K": movielens,
+    "MvtecFolder": mvtec_folder,
     "Pairs": parallel,
     "PhotoFolder": image_folder,
     "Prose": prose,
@@ -439,6 +460,8 @@ def draw(name: str) -> list[str]:
         for key in ("transforms", "batch_transforms"):
             if part.get(key):
                 changes[f"{path}.{key}"] = [_smaller(transform, config["model"]["type"]) for transform in part[key]]
+    if config["suite"] == "anomaly":
+        changes["model.size"] = SIDE  # as of the transforms
     changes |= dict.fromkeys(_weights(config["model"], "model"))
     return [f"{path}={json.dumps(value)}" for path, value in changes.items()]
 

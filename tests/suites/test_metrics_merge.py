@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from framework.errors import DataError
+from suites.anomaly.metrics import AnomalyMetric
 from suites.ctr.metrics import ClickScores
 from suites.ctr.retrieval.scores import RetrievalScores
 from suites.detection.metrics import CocoEvaluator, VocEvaluator
@@ -184,6 +185,17 @@ def unit_vectors():
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+def defects():
+    labels, maps = np.arange(SIZE) % 2, RNG.random((SIZE, 6, 5)).astype(np.float32)
+    masks = (maps > 0.7).astype(np.uint8) * labels[:, None, None].astype(np.uint8)
+
+    def feed(metric, part):
+        batch = {"labels": labels[part], "numbers": np.arange(SIZE)[part], "masks": masks[part]}
+        metric.update({"scores": maps[part].max(axis=(1, 2)), "maps": maps[part]}, batch)
+
+    return lambda: AnomalyMetric(masks=True), feed
+
+
 def neighbours():
     vectors, labels = unit_vectors(), RNG.integers(0, 5, SIZE)
 
@@ -221,6 +233,7 @@ CASES = {
     "PoseMetric": poses(),
     "FoundTexts": found_texts(),
     "ReadLines": read_lines(),
+    "AnomalyMetric": defects(),
     "Neighbours": neighbours(),
     "Verification": verified(),
 }

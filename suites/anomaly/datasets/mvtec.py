@@ -1,0 +1,51 @@
+"""MvtecFolder: a category of MVTec AD, or own pictures in its layout.
+
+Bergmann et al. 2019, "MVTec AD", https://www.mvtec.com/company/research/datasets/mvtec-ad.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from suites.anomaly.datasets.base import GOOD, AnomalyFiles, Row, matched
+from suites.engine.data.skipping import SetError
+from suites.engine.data.sources import open_source
+from suites.engine.registry import register
+from suites.vision.files import pictures_below
+
+
+@register("dataset")
+class MvtecFolder(AnomalyFiles):
+    """`train/good/*`, `test/good/*`, `test/KIND/*`, and masks `ground_truth/KIND/NAME_mask.png`.
+
+    Args:
+        root: the folder of a category, such as `bottle`, or a zip of it.
+        part: "train" for the good pictures to learn from, "test" for the others.
+
+    Raises:
+        SetError: there are no pictures; some kinds have masks and some have none; a picture has no mask of its name, or
+            a mask no picture.
+    """
+
+    def __init__(self, root: str, part: Literal["train", "test"] = "train") -> None:
+        source, what = open_source(root), f"MvtecFolder {root} {part}"
+        if not source.folders(part):
+            raise SetError(f"{what}: there is no folder {part}/{GOOD}; root is the folder of one category")
+        kinds = [GOOD] if part == "train" else source.folders(part)
+        known = source.folders("ground_truth") if part == "test" else []
+        rows: list[Row] = []
+        unmasked: list[str] = []
+        for kind in kinds:
+            pictures = [f"{part}/{kind}/{name}" for name in pictures_below(source, f"{part}/{kind}")]
+            masks: list[str | None] = [None] * len(pictures)
+            if kind in known:
+                there = [f"ground_truth/{kind}/{name}" for name in pictures_below(source, f"ground_truth/{kind}")]
+                masks = [*matched(what, pictures, there)]
+            elif kind != GOOD and pictures:
+                unmasked.append(kind)
+            rows += [Row(picture, kind, mask) for picture, mask in zip(pictures, masks, strict=True)]
+        if without := sorted(set(known) - set(kinds)):
+            raise SetError(f"{what}: ground_truth has masks of {', '.join(without)}, of which test has no pictures")
+        if unmasked and any(row.mask for row in rows):
+            raise SetError(f"{what}: there are no masks of {', '.join(unmasked)}, but of other kinds there are")
+        super().__init__(what, source, rows)

@@ -1,0 +1,1 @@
+"""Models of good pictures, on any backbone."""
