@@ -24,7 +24,8 @@ _HEIGHT = 200.0  # pixels of a person of scale 1
 class MpiiKeypoints(PoseDataset):
     """The JSON lists that SimpleBaseline and HRNet made of MPII's MATLAB file.
 
-    Each entry has `image`, `joints`, `joints_vis`, `center` and `scale`. Pixels count from 1 there. The box is a square of 200 pixels times the scale around the centre.
+    Each entry has `image`, `joints`, `joints_vis`, `center` and `scale`. Pixels count from 1 there. The box is a square
+    of 200 pixels times the scale around the centre.
 
     Args:
         annotations: the JSON file, such as annot/train.json; it may lie in a zip.
