@@ -143,6 +143,19 @@ COCO_SIGMAS = (
     0.089,
 )  # fmt: skip
 
+MPII_PERSON = Pose(
+    names=(
+        "right_ankle", "right_knee", "right_hip", "left_hip", "left_knee", "left_ankle", "pelvis", "thorax",
+        "upper_neck", "head_top", "right_wrist", "right_elbow", "right_shoulder", "left_shoulder", "left_elbow",
+        "left_wrist",
+    ),
+    mirrored=(5, 4, 3, 2, 1, 0, 6, 7, 8, 9, 15, 14, 13, 12, 11, 10),
+    skeleton=(
+        (0, 1), (1, 2), (2, 6), (6, 3), (3, 4), (4, 5), (6, 7), (7, 8), (8, 9), (10, 11), (11, 12), (12, 7), (7, 13),
+        (13, 14), (14, 15),
+    ),
+)  # fmt: skip
+
 
 def _face_68() -> Pose:
     """The 68 points of 300-W: jaw, brows, nose, eyes, outer and inner lips; left is the picture's left."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from framework.errors import ConfigError, NotSupportedError
 from suites.engine.contract.batch import Batch, Found
-from suites.engine.contract.capabilities import TakesObjects
+from suites.engine.contract.capabilities import TakesObjects, picture
 from suites.engine.contract.processor import Processor
 from suites.engine.names import did_you_mean
 from suites.engine.predict.inference import Model, open_model
@@ -149,3 +149,7 @@ class ObjectsProcessor(Processor):
         """The item with its objects, and what the second model draws of them."""
         rows = [row for row, _ in result]
         return self._objects.draw_objects(item, rows, [each for _, each in result])
+
+    def picture(self, drawing: np.ndarray, ending: str) -> bytes:
+        """As the second model writes it."""
+        return picture(self._second, drawing, ending)

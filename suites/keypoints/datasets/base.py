@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.errors import DataError
+from framework.errors import AttributeValueError, DataError
 from suites.engine.data.files import Source
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
@@ -130,6 +130,50 @@ class PoseDataset:
 def within(points: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     """Points [L, 3] of which those outside of a picture of `size` (H, W) are unlabelled, all 0."""
     return np.where(outside(points[None], np.array([size[:2]]))[0][:, None], 0, points).astype(np.float32)
+
+
+def pose_of_names(names: Sequence[str], pairs: Sequence[tuple[str, str]] | None, where: str) -> Pose:
+    """The pose of points that only have names; DataError where there is none, or one comes twice."""
+    try:
+        pose = Pose(tuple(names))
+    except AttributeValueError as error:
+        raise DataError(f"{where}: {error}") from None
+    return pose if pairs is None else pose.paired(pairs)
+
+
+def around(
+    file: str,
+    image_id: int,
+    pose: Pose,
+    placed: Sequence[tuple[str, float, float, int]],
+    where: str,
+    box: tuple[float, float, float, float] | None = None,
+) -> Labelled:
+    """An object of (name, x, y, visible) points; its box is given, or that around the labelled ones.
+
+    DataError, which `where` begins, for a name that the pose lacks, one that comes twice, or a place that is no number.
+    """
+    points = np.zeros((len(pose.names), 3), np.float32)
+    taken: set[str] = set()
+    for name, x, y, seen in placed:
+        wrong = (
+            "comes twice"
+            if name in taken
+            else "is none of the points"
+            if name not in pose.names
+            else "is at no place"
+            if not np.isfinite([x, y]).all()
+            else None
+        )
+        if wrong is not None:
+            raise DataError(f"{where}: {name!r} {wrong}; they are {', '.join(pose.names[:8])}")
+        taken.add(name)
+        points[pose.names.index(name)] = (x, y, seen) if seen else 0
+    if box is None:
+        labelled = points[points[:, 2] > 0, :2]
+        low, high = (labelled.min(axis=0), labelled.max(axis=0)) if len(labelled) else (np.zeros(2), np.ones(2))
+        box = float(low[0]), float(low[1]), float(high[0]), float(high[1])
+    return Labelled(file, image_id, box, points, (box[2] - box[0]) * (box[3] - box[1]))
 
 
 register_role("dataset", PoseDataset, doc="objects with points, by index")

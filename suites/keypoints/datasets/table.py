@@ -32,7 +32,7 @@ class PointTable(PoseDataset):
         self,
         root: str,
         table: str,
-        points: Literal["coco_person", "face_5", "face_68"] = "face_68",
+        points: Literal["coco_person", "face_5", "face_68", "mpii_person"] = "face_68",
         max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source, skipped, pose = open_source(root), Tally(), KNOWN_POSES[points]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from framework import nn
 from suites.engine.registry import register_role
-from suites.vision.pose import COCO_PERSON, FACE_68, FACE_POINTS, Pose
+from suites.vision.pose import COCO_PERSON, FACE_68, FACE_POINTS, MPII_PERSON, Pose
 
-KNOWN_POSES = {"coco_person": COCO_PERSON, "face_5": FACE_POINTS, "face_68": FACE_68}
+KNOWN_POSES = {"coco_person": COCO_PERSON, "face_5": FACE_POINTS, "face_68": FACE_68, "mpii_person": MPII_PERSON}
 
 
 class PoseModel(nn.Layer):

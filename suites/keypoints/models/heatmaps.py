@@ -37,7 +37,7 @@ class HeatmapPose(PoseModel):
         backbone: Backbone,
         deconvs: int = 3,
         width: int = 256,
-        points: Literal["coco_person", "face_5", "face_68"] = "coco_person",
+        points: Literal["coco_person", "face_5", "face_68", "mpii_person"] = "coco_person",
         pose: Pose | None = None,
         pretrained: str | None = None,
     ) -> None:

@@ -227,3 +227,10 @@ def test_an_xml_of_another_encoding_than_it_says_is_named(root, encoding):
     path.write_bytes(f'<?xml version="1.0" encoding="{encoding}"?>'.encode() + path.read_bytes())
     with pytest.raises(DataError, match=r"a\.xml.*the XML (cannot be read|is cut off or malformed)"):
         VocDetection(root, "train")
+
+
+def test_boxes_of_all_names_may_be_one_class(root):
+    data = VocDetection(root, "train", one_class="animal")
+    assert data.class_names == ("animal",) and data[0].instances.classes.tolist() == [0, 0]
+    with pytest.raises(AttributeValueError, match="all boxes are of one_class 'animal'; leave out classes"):
+        VocDetection(root, "train", one_class="animal", classes=["cat"])

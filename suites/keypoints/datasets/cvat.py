@@ -1,0 +1,106 @@
+"""CvatKeypoints: skeletons of an XML file as CVAT exports it, "CVAT for images 1.1" (docs.cvat.ai)."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from framework.errors import DataError
+from suites.engine.data.skipping import MAX_SKIPPED, leave_out
+from suites.engine.data.sources import open_source, read_file
+from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.keypoints.datasets.base import Labelled, PoseDataset, around, pose_of_names
+from suites.vision.files import listed_file
+
+
+@register("dataset")
+class CvatKeypoints(PoseDataset):
+    """The skeletons of one label, each with its points; `outside` points are unlabelled, `occluded` ones are hidden.
+
+    The box is that around the labelled points.
+
+    Args:
+        annotations: the XML file, which may lie in a zip.
+        images: folder of the pictures, or a folder inside a zip.
+        label: whose skeletons; null for the only one.
+        points: the points in order; null for those that the file names, in its order.
+        point_pairs: pairs of names of points that change places in a mirror, where the names do not say it.
+        max_skipped: share of the skeletons that may be malformed; they are left out and logged.
+
+    Raises:
+        DataError: names the file, and what is wrong with it.
+    """
+
+    def __init__(
+        self,
+        annotations: str,
+        images: str,
+        *,
+        label: str | None = None,
+        points: Sequence[str] | None = None,
+        point_pairs: Sequence[tuple[str, str]] | None = None,
+        max_skipped: float = MAX_SKIPPED,
+    ) -> None:
+        try:
+            root = ET.fromstring(read_file(Path(annotations)))
+        except (ET.ParseError, LookupError, ValueError) as error:
+            raise DataError(f"{annotations}: the XML is cut off or malformed ({error})") from None
+        source, skipped = open_source(images), Tally()
+        kind = _label(root, label, annotations)
+        pose = pose_of_names(points or _names(root, kind), point_pairs, annotations)
+        objects: list[Labelled] = []
+        wrong: list[str] = []
+        rows = list(_skeletons(root, kind))
+        for number, file, skeleton in rows:
+            try:
+                where = f"{annotations}: a skeleton of {file or 'a picture without a name'}"
+                objects.append(around(listed_file(source, file), number, pose, _placed(skeleton, where), where))
+            except DataError as error:
+                wrong.append(str(error))
+        leave_out(f"CvatKeypoints {annotations}", wrong, len(rows), max_skipped, "skeletons")
+        for reason in wrong:
+            skipped.skip(annotations, reason)
+        super().__init__(f"CvatKeypoints {annotations}", source, objects, skipped, pose, kind)
+
+
+def _label(root: ET.Element, wanted: str | None, where: str) -> str:
+    found = sorted({each.get("label") or "" for each in root.iter("skeleton")})
+    named = [name for name in found if wanted in (None, name)]
+    if len(named) != 1:
+        meant = "one label" if wanted is None else f"the label {wanted!r}"
+        raise DataError(f"{where}: {meant} is needed that has skeletons; those that do: {', '.join(found) or 'none'}")
+    return named[0]
+
+
+def _names(root: ET.Element, kind: str) -> list[str]:
+    """Points of a label: as its description lists them, else as they come."""
+    described = [
+        (each.findtext("name") or "").strip()
+        for each in root.iter("label")
+        if (each.findtext("parent") or "").strip() == kind
+    ]
+    come = [point.get("label") or "" for _, _, skeleton in _skeletons(root, kind) for point in skeleton.iter("points")]
+    return described or list(dict.fromkeys(come))
+
+
+def _skeletons(root: ET.Element, kind: str) -> Iterator[tuple[int, str, ET.Element]]:
+    """(number, file of its picture, skeleton)."""
+    for number, image in enumerate(root.iter("image")):
+        for skeleton in image.iter("skeleton"):
+            if skeleton.get("label") == kind:
+                yield number, image.get("name") or "", skeleton
+
+
+def _placed(skeleton: ET.Element, where: str) -> list[tuple[str, float, float, int]]:
+    """(name, x, y, visible) of its points."""
+    found = []
+    for point in skeleton.iter("points"):
+        try:
+            x, y = (float(word) for word in (point.get("points") or "").split(","))
+        except ValueError:
+            raise DataError(f"{where}: points is {point.get('points')!r}; 'x,y' is needed") from None
+        seen = 0 if point.get("outside") == "1" else 1 if point.get("occluded") == "1" else 2
+        found.append((point.get("label") or "", x, y, seen))
+    return found
