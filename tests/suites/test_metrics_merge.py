@@ -14,7 +14,9 @@ from suites.keypoints.decoding import Reader
 from suites.keypoints.metrics import Figures as PoseFigures
 from suites.keypoints.metrics import PoseMetric
 from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
+from suites.nlp.metrics.language import LanguageScores
 from suites.nlp.metrics.reading import Found
+from suites.nlp.metrics.writing import WrittenScores
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.metrics import FoundTexts, ReadLines
 from suites.ocr.sample import PageSample
@@ -52,6 +54,41 @@ def pretraining():
     return lambda metric, part: metric.update(
         {"words": words[part], "pairs": pairs[part]}, {"targets": targets[part], "related": related[part]}
     )
+
+
+def next_words():
+    """Log-probabilities whose sums are exact."""
+    rng = np.random.default_rng(6)
+    scores, targets = -rng.integers(1, 64, (SIZE, 5)) / 8, rng.integers(0, 5, SIZE)
+    characters = rng.integers(1, 9, SIZE).astype(np.float64)
+    return lambda metric, part: metric.update(
+        {"scores": scores[part]},
+        {"targets": targets[part], "characters": characters[part], "bytes": 2 * characters[part]},
+    )
+
+
+class WrittenTexts:
+    """A writer that is done at once."""
+
+    is_done = True
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def take(self, outputs):
+        """Nothing is left to write."""
+
+
+def written():
+    rng = np.random.default_rng(7)
+    references, texts = ([" ".join(rng.choice(list("abcd"), 5)) for _ in range(SIZE)] for _ in range(2))
+    texts[::3] = references[::3]
+
+    def feed(metric, part):
+        examples = np.arange(SIZE)[part]
+        metric.update({}, {"writer": WrittenTexts([texts[i] for i in examples]), "example": examples})
+
+    return lambda: WrittenScores(references, lambda writer: writer.texts, ("exact",)), feed
 
 
 def reading():
@@ -225,6 +262,8 @@ CASES = {
     "ClassScores": (lambda: ClassScores(["no", "yes"], np.arange(SIZE) // 4), classes_of(2, "targets")),
     "NumberScores": (NumberScores, numbers()),
     "PretrainingScores": (PretrainingScores, pretraining()),
+    "LanguageScores": (LanguageScores, next_words()),
+    "WrittenScores": written(),
     "ReadingScores": reading(),
     "ChunkScores": chunks(),
     "CocoEvaluator": boxes(CocoEvaluator),
