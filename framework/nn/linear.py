@@ -18,7 +18,8 @@ class Linear(Layer):
         initializer: of the weight; the bias starts at 0.
 
     Attributes:
-        blocks: how many matrices of equal height the weight is side by side, such as those of queries, keys and values.
+        blocks: how many matrices of equal height the weight is side by side, such as those of queries, keys and values;
+            or the height of each.
 
     Example:
         >>> nn.Linear(4, 2)(tensor(np.ones((3, 4), np.float32))).shape
@@ -27,7 +28,7 @@ class Linear(Layer):
 
     weight: Tensor
     bias: Tensor | None
-    blocks: int = 1
+    blocks: int | tuple[int, ...] = 1
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, initializer: init.Initializer | None = None

@@ -64,6 +64,7 @@ class LanguageLayer(nn.Layer):
         self.sizes = [heads * head_size, kv_heads * head_size, kv_heads * head_size]
         self.norm1, self.norm2 = norm(), norm()
         self.qkv = nn.Linear(dim, sum(self.sizes), qkv_biases, wide)
+        self.qkv.blocks = tuple(self.sizes) if gated else 1  # GPT-2's files have one matrix
         self.out = nn.Linear(heads * head_size, dim, biases, narrow)
         self.gate = nn.Linear(dim, hidden, biases, wide) if gated else None
         self.up = nn.Linear(dim, hidden, biases, wide)

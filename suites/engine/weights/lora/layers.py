@@ -6,6 +6,7 @@ away. PEFT's files are read and written by `peft`. Letters: r the rank, C channe
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -27,8 +28,8 @@ _SHOWN = 8
 class Adapter(nn.Layer):
     """What is added to a linear layer or convolution: alpha / r times b(a(dropout(x))).
 
-    A layer that is several matrices side by side (`blocks`), as those of queries, keys and values, has a product for
-    each of them.
+    A layer that is several matrices side by side, as those of queries, keys and values, has a product for each of them:
+    its `blocks` are how many of one size, or the rows of each.
 
     Args:
         layer: a Linear, or a Conv2d without groups.
@@ -44,9 +45,11 @@ class Adapter(nn.Layer):
     def __init__(self, layer: nn.Linear | nn.Conv2d, rank: int, alpha: float, dropout: float) -> None:
         super().__init__()
         outputs, *inner = layer.weight.shape
-        self.rank, self.alpha, self.blocks = rank, alpha, int(getattr(layer, "blocks", 1))
+        self.rank, self.alpha = rank, alpha
+        blocks = layer.blocks if isinstance(layer, nn.Linear) else 1
+        self.rows = (outputs // blocks,) * blocks if isinstance(blocks, int) else blocks
         self.scale, bound = alpha / rank, math.prod(inner) ** -0.5
-        self.add_parameter("a", (rank * self.blocks, *inner), init.Uniform(-bound, bound))
+        self.add_parameter("a", (rank * len(self.rows), *inner), init.Uniform(-bound, bound))
         self.add_parameter("b", (outputs, rank), init.Constant(0.0))
         self.dropout = nn.Dropout(dropout)
 
@@ -59,20 +62,26 @@ class Adapter(nn.Layer):
             )
         else:
             hidden = ops.matmul(x, self.a, transpose_b=True)
-        if self.blocks == 1:
+        if len(self.rows) == 1:
             return ops.matmul(hidden, self.b, transpose_b=True) * self.scale
-        rows = self.b.shape[0] // self.blocks
-        parts = ops.split(hidden, axis=-1, sizes=[self.rank] * self.blocks)
-        made = [ops.matmul(part, self.b[i * rows : (i + 1) * rows], transpose_b=True) for i, part in enumerate(parts)]
+        parts = ops.split(hidden, axis=-1, sizes=[self.rank] * len(self.rows))
+        made = [
+            ops.matmul(part, self.b[rows], transpose_b=True)
+            for part, (_, rows) in zip(parts, self.places(), strict=True)
+        ]
         return ops.concat(made, axis=-1) * self.scale
+
+    def places(self) -> list[tuple[slice, slice]]:
+        """Of each matrix its rows of `a` and of `b`."""
+        ends = np.cumsum([0, *self.rows]).tolist()
+        return [
+            (slice(i * self.rank, (i + 1) * self.rank), slice(*rows)) for i, rows in enumerate(itertools.pairwise(ends))
+        ]
 
     def product(self) -> np.ndarray:
         """What is added to the layer's weight: an array of its shape."""
         a, b = self.a.numpy(), self.b.numpy()
-        rows, found = len(b) // self.blocks, []
-        for i in range(self.blocks):
-            flat = a[i * self.rank : (i + 1) * self.rank].reshape(self.rank, -1)
-            found.append(b[i * rows : (i + 1) * rows] @ flat)
+        found = [b[rows] @ a[inner].reshape(self.rank, -1) for inner, rows in self.places()]
         return (np.concatenate(found) * self.scale).reshape(len(b), *a.shape[1:])
 
 

@@ -115,22 +115,21 @@ def load_adapter(model: Layer, folder: Path) -> list[str]:
     taken = 0
     for path, _, adapter in adapters(model):
         new_a, new_b = adapter.a.numpy().copy(), adapter.b.numpy().copy()
-        rows = len(new_b) // adapter.blocks
         hits = 0
-        for i, module in enumerate(_modules(path, adapter, names)):
+        for module, (inner, rows) in zip(_modules(path, adapter, names), adapter.places(), strict=True):
             a_name, b_name = (_find(arrays, f"{module}.lora_{side}.weight") for side in "AB")
             if a_name is None or b_name is None:
-                new_b[i * rows : (i + 1) * rows] = 0
+                new_b[rows] = 0
                 continue
             used |= {a_name, b_name}
             a, b = _ours(arrays[a_name], arrays[b_name])
-            place = new_a[i * adapter.rank : (i + 1) * adapter.rank]
-            if a.shape != place.shape or b.shape != (rows, adapter.rank):
+            place, other = new_a[inner], new_b[rows]
+            if a.shape != place.shape or b.shape != other.shape:
                 raise CheckpointError(
                     f"{file}: {a_name} {list(a.shape)} and lora_B {list(b.shape)} do not fit {path}, which takes "
-                    f"{list(place.shape)} and {[rows, adapter.rank]}; lora.rank must be the file's, {fields['r']}"
+                    f"{list(place.shape)} and {list(other.shape)}; lora.rank must be the file's, {fields['r']}"
                 )
-            place[...], new_b[i * rows : (i + 1) * rows] = a, b
+            place[...], other[...] = a, b
             hits += 1
         taken += bool(hits)
         changes.append((adapter, new_a, new_b))
@@ -197,10 +196,11 @@ def _names_of(model: Layer) -> Names:
 def _modules(path: str, adapter: Adapter, names: Names) -> Iterator[str]:
     """What the module of each matrix of a layer is called in a file, without what stands before all names."""
     source = names.sources.get(f"{path}.weight")
-    if source is not None and len(source.names) == adapter.blocks:
+    count = len(adapter.rows)
+    if source is not None and len(source.names) == count:
         yield from (name.removesuffix(".weight") for name in source.names)
     else:
-        yield from ([path] if adapter.blocks == 1 else [f"{path}.{i}" for i in range(adapter.blocks)])
+        yield from ([path] if count == 1 else [f"{path}.{i}" for i in range(count)])
 
 
 def _other(name: str, names: Names, model: Layer) -> str:
@@ -218,9 +218,8 @@ def _find(arrays: Mapping[str, np.ndarray], ending: str) -> str | None:
 
 def _theirs(adapter: Adapter, block: int) -> tuple[np.ndarray, np.ndarray]:
     """lora_A and lora_B of one matrix."""
-    rows = len(adapter.b.numpy()) // adapter.blocks
-    a = adapter.a.numpy()[block * adapter.rank : (block + 1) * adapter.rank]
-    b = adapter.b.numpy()[block * rows : (block + 1) * rows]
+    inner, rows = adapter.places()[block]
+    a, b = adapter.a.numpy()[inner], adapter.b.numpy()[rows]
     return (a.transpose(0, 3, 1, 2), b[:, :, None, None]) if a.ndim == 4 else (a, b)
 
 

@@ -9,8 +9,10 @@ from framework import nn, ops, program, tensor
 from framework.errors import AttributeValueError, CheckpointError
 from framework.io import save_tensors
 from suites.engine.config.settings import LoraSettings
+from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.lora.layers import adapters, add_lora, merge_lora
 from suites.engine.weights.lora.peft import load_adapter, save_adapter
+from suites.nlp.models.language_model import LanguageModel
 
 
 class Net(nn.Layer):
@@ -79,6 +81,30 @@ def test_matrices_side_by_side_have_products_of_their_own():
             change[4 * i : 4 * i + 4], 1.5 * b[4 * i : 4 * i + 4] @ a[2 * i : 2 * i + 2], rtol=1e-6
         )
     assert layer.weight.shape == change.shape
+
+
+def test_matrices_of_other_heights_have_products_of_their_own_and_their_own_names_in_a_file(tmp_path):
+    nn.init.initialize(model := LanguageModel(11, width=8, layers=1, heads=4, kv_heads=2, max_length=8), seed=0)
+    ids, offsets = tensor(np.array([1, 5, 2, 7])), tensor(np.array([0, 4]))
+    plain = model.eval()(ids, offsets).numpy()
+    add_lora(model, LoraSettings(rank=2, targets=["qkv"], train=[]))
+    nn.init.initialize(model, seed=0)
+    np.testing.assert_array_equal(model.eval()(ids, offsets).numpy(), plain)
+    before = moved(model)(ids, offsets).numpy()
+    save_adapter(model, tmp_path)
+    fields = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert [name.rpartition(".")[2] for name in fields["target_modules"]] == ["k_proj", "q_proj", "v_proj"]
+    shapes = {name.split(".")[-3]: array.shape for name, array in read_weights(
+        tmp_path / "adapter_model.safetensors").items() if "lora_B" in name}  # fmt: skip
+    assert shapes == {"q_proj": (8, 2), "k_proj": (4, 2), "v_proj": (4, 2)}
+    again = LanguageModel(11, width=8, layers=1, heads=4, kv_heads=2, max_length=8)
+    add_lora(again, LoraSettings(rank=2, targets=["qkv"], train=[]))
+    nn.init.initialize(again, seed=0)
+    load_adapter(again, tmp_path)
+    np.testing.assert_array_equal(again.eval()(ids, offsets).numpy(), before)
+    merge_lora(again)
+    largest = np.abs(before).max()  # sums of 32 products and fewer in another order, through one layer
+    np.testing.assert_allclose(again(ids, offsets).numpy(), before, rtol=0, atol=64 * 2**-23 * largest)
 
 
 def test_gradients_reach_the_adapters_and_what_is_trained_alone_also_in_a_program():
