@@ -31,7 +31,8 @@ def test_the_data_of_each_config_can_be_drawn():
     assert {each for each in kinds if each[1] not in WRITERS} == set()
 
 
-UNTRAINED = ("ocr/ppocrv4", "ocr/craft_english", "detection/mtcnn_wider")  # run on published weights alone
+# Run on published weights alone, and what the main figure of random weights is at most.
+UNTRAINED = {"ocr/ppocrv4": 0.0, "ocr/craft_english": 0.0, "detection/mtcnn_wider": 0.1}
 
 
 @pytest.mark.slow
@@ -57,4 +58,4 @@ def test_a_config_that_is_not_trained_is_evaluated(name, tmp_path, monkeypatch):
     init.initialize(task.model, 0)
     with task.eval_loader(workers=0) as loader:
         figures = evaluate(task, predict_of(task), loader)
-    assert 0.0 <= figures[task.main_metric] < 0.1  # of random weights
+    assert 0.0 <= figures[task.main_metric] <= UNTRAINED[name]  # of random weights

@@ -92,13 +92,28 @@ def inflated(path: Path) -> Iterator[bytes]:
     if kind == "zip":
         yield from _from_zip(path)
         return
-    module = None if kind == "gzip" else zstd_module()
-    damaged: type[Exception] = zlib.error if module is None else module.ZstdError
+    with open_file(path, None, DataError) as file:
+        yield from (gzip_blocks if kind == "gzip" else _zstd_blocks)(file, path)
+
+
+def gzip_blocks(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Likewise of an open gzip file; `path` is its name for messages."""
     try:
-        with open_file(path, None, DataError) as file:
-            yield from _members(file, lambda: _Gzip() if module is None else _Zstd(module), path)
-    except damaged as error:
-        raise DataError(f"{path}: it is damaged ({error}); make or fetch it again") from None
+        yield from _members(file, _Gzip, path)
+    except zlib.error as error:
+        raise _damaged(path, error) from None
+
+
+def _zstd_blocks(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    module = zstd_module()
+    try:
+        yield from _members(file, lambda: _Zstd(module), path)
+    except module.ZstdError as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: it is damaged ({error}); make or fetch it again")
 
 
 def _members(file: BinaryIO, make: Callable[[], _Inflater], path: Path) -> Iterator[bytes]:

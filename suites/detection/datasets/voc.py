@@ -20,6 +20,7 @@ from suites.detection.datasets.layout import ClassTable, flag
 from suites.detection.sample import Sample
 from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import Finder, Stems, as_written, ending, in_order, stem
+from suites.engine.data.intake.texts import xml_in
 from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
@@ -115,16 +116,7 @@ def class_names_of(root: str | Path) -> list[str]:
 
 def parse_xml(source: Source, name: str) -> ET.Element:
     """Root element of an XML file; a DataError names file and line where it is cut off or malformed."""
-    data = source.read(name, "text_bytes")
-    try:
-        return ET.fromstring(data)
-    except ET.ParseError as error:
-        line = error.position[0]
-        raise DataError(
-            f"{source.root}/{name}:{line}: the XML is cut off or malformed ({error}; {len(data)} bytes)"
-        ) from None
-    except (LookupError, ValueError) as error:  # of its encoding
-        raise DataError(f"{source.root}/{name}: the XML cannot be read ({error})") from None
+    return xml_in(source.read(name, "text_bytes"), f"{source.root}/{name}")
 
 
 _ANNOTATIONS, _IMAGES = ("Annotations", "annotations"), ("JPEGImages", "images")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from suites.engine.contract.inspection import Inspected, Inspector
 
 _MOST_DECODED = 20_000  # samples of all sets; of more, files are read and nothing is decoded
+_NEAR = 0.95  # cosine of near copies
 _REFUSALS = 3  # reasons of suites that are shown
 _ELSEWHERE = ("anchors", "render", "vocab")  # commands of suites, which the engine may not import
 _ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -40,6 +41,8 @@ def check_command(arguments: argparse.Namespace) -> int:
         print(f"the suite {config['suite']} does not look into its data yet\nto train on it: {command}")
         return 0
     inspector = inspector_of(config)
+    if arguments.least is not None and arguments.alike is None:
+        raise ConfigError("data check: --least is of near copies, which need --alike MODEL")
     if arguments.decode and type(inspector).glance is Inspector.glance:
         raise ConfigError(f"data check: --decode does nothing for the suite '{config['suite']}'; take it away")
     opened = _datasets(config, inspector)
@@ -62,7 +65,8 @@ def check_command(arguments: argparse.Namespace) -> int:
 
         flat = {name: part for parts in sets.values() for name, part in parts.items()}
         known = {name: one for parts in found.values() for name, one in parts.items()}
-        shared += near_copies(Embedder(arguments.alike), inspector, flat, known, arguments.least)
+        least = _NEAR if arguments.least is None else arguments.least
+        shared += near_copies(Embedder(arguments.alike), inspector, flat, known, least)
     if shared:
         print("\n".join(["between sets:", *(line for finding in shared for line in finding.lines())]))
     every = [finding for parts in found.values() for one in parts.values() for finding in one.findings] + shared
@@ -241,7 +245,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     check.add_argument(
         "--alike", type=Path, metavar="MODEL", help="tell near copies too, by the vectors of this run or export"
     )
-    check.add_argument("--least", type=float, default=0.95, metavar="COSINE", help="of near copies (0.95)")
+    check.add_argument("--least", type=float, metavar="COSINE", help="of near copies (0.95)")
     check.set_defaults(main=check_command)
     draw = commands.add_parser("draw", help="write pictures of samples with their truth")
     draw.add_argument("--output", type=Path, default=Path("drawn"), help="the folder to write (drawn)")

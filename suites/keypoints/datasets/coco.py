@@ -10,7 +10,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.data.intake.texts import json_in
-from suites.engine.data.skipping import MAX_SKIPPED, leave_out
+from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.data.sources import open_source, read_file
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
@@ -51,10 +51,11 @@ class CocoKeypoints(PoseDataset):
             pose = pose.paired(point_pairs)
         source, skipped = open_source(images), Tally()
         pictures = _pictures(document["images"], annotations)
-        objects: list[Labelled] = []
-        wrong: list[str] = []
+        what = f"CocoKeypoints {annotations}"
         rows = [row for row in document["annotations"] if not isinstance(row, dict) or _is_asked(row, number)]
-        for at, row in enumerate(rows):
+
+        def read(numbered: tuple[int, Any]) -> Labelled:
+            at, row = numbered
             try:
                 if not isinstance(row, dict):
                     raise DataError(f"is {str(row)[:60]!r}, no object of JSON")
@@ -62,14 +63,13 @@ class CocoKeypoints(PoseDataset):
                 if type(image) not in (int, str) or image not in pictures:
                     raise DataError(f"is of image {str(image)[:60]}, which is not among the images")
                 file, place = pictures[image]
-                objects.append(_labelled(row, listed_file(source, file), place, len(pose.names)))
+                return _labelled(row, listed_file(source, file), place, len(pose.names))
             except DataError as error:
                 name = row.get("id", f"number {at}") if isinstance(row, dict) else f"number {at}"
-                wrong.append(f"{annotations}: annotation {str(name)[:40]}: {error}")
-        leave_out(f"CocoKeypoints {annotations}", wrong, len(rows), max_skipped, "objects")
-        for reason in wrong:
-            skipped.skip(annotations, reason)
-        super().__init__(f"CocoKeypoints {annotations}", source, objects, skipped, pose, kind, limit)
+                raise DataError(f"{annotations}: annotation {str(name)[:40]}: {error}") from None
+
+        made = usable(what, list(enumerate(rows)), read, max_skipped, skipped, "objects")
+        super().__init__(what, source, [each for _, each in made], skipped, pose, kind, limit)
 
 
 def _is_asked(row: dict[str, Any], category: int) -> bool:

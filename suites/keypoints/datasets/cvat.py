@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from framework.errors import DataError
-from suites.engine.data.skipping import MAX_SKIPPED, leave_out
+from suites.engine.data.intake.texts import xml_in
+from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.data.sources import open_source, read_file
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
@@ -43,26 +44,19 @@ class CvatKeypoints(PoseDataset):
         point_pairs: Sequence[tuple[str, str]] | None = None,
         max_skipped: float = MAX_SKIPPED,
     ) -> None:
-        try:
-            root = ET.fromstring(read_file(Path(annotations)))
-        except (ET.ParseError, LookupError, ValueError) as error:
-            raise DataError(f"{annotations}: the XML is cut off or malformed ({error})") from None
+        root = xml_in(read_file(Path(annotations)), annotations)
         source, skipped = open_source(images), Tally()
         kind = _label(root, label, annotations)
         pose = pose_of_names(points or _names(root, kind), point_pairs, annotations)
-        objects: list[Labelled] = []
-        wrong: list[str] = []
-        rows = list(_skeletons(root, kind))
-        for number, file, skeleton in rows:
-            try:
-                where = f"{annotations}: a skeleton of {file or 'a picture without a name'}"
-                objects.append(around(listed_file(source, file), number, pose, _placed(skeleton, where), where))
-            except DataError as error:
-                wrong.append(str(error))
-        leave_out(f"CvatKeypoints {annotations}", wrong, len(rows), max_skipped, "skeletons")
-        for reason in wrong:
-            skipped.skip(annotations, reason)
-        super().__init__(f"CvatKeypoints {annotations}", source, objects, skipped, pose, kind)
+        what = f"CvatKeypoints {annotations}"
+
+        def read(row: tuple[int, str, ET.Element]) -> Labelled:
+            number, file, skeleton = row
+            where = f"{annotations}: a skeleton of {file or 'a picture without a name'}"
+            return around(listed_file(source, file), number, pose, _placed(skeleton, where), where)
+
+        made = usable(what, list(_skeletons(root, kind)), read, max_skipped, skipped, "skeletons")
+        super().__init__(what, source, [each for _, each in made], skipped, pose, kind)
 
 
 def _label(root: ET.Element, wanted: str | None, where: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.data.skipping import MAX_SKIPPED, leave_out
+from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
@@ -51,23 +51,19 @@ class LabelmeKeypoints(PoseDataset):
         documents = Documents(source)
         files = documents.names if holdout is None else documents.held_out(split, holdout, "LabelmeKeypoints")
         pose = pose_of_names(points or _names(documents), point_pairs, f"LabelmeKeypoints {root}")
-        objects: list[Labelled] = []
-        wrong: list[str] = []
-        for number, name in enumerate(files):
-            try:
-                document, where = documents[name], f"{source.root}/{name}"
-                picture = picture_of(source, name, document)
-                if picture is None:
-                    raise DataError(f"{where}: its picture {document.get('imagePath')!r} is not there")
-                for group in _groups(document).values():
-                    placed, box = _read(group, where)
-                    objects.append(around(picture, number, pose, placed, where, box))
-            except DataError as error:
-                wrong.append(str(error))
-        leave_out(f"LabelmeKeypoints {root}", wrong, len(files), max_skipped, "files")
-        for reason in wrong:
-            skipped.skip(root, reason)
-        super().__init__(f"LabelmeKeypoints {root}", source, objects, skipped, pose, kind)
+        what = f"LabelmeKeypoints {root}"
+
+        def read(row: tuple[int, str]) -> list[Labelled]:
+            number, name = row
+            document, where = documents[name], f"{source.root}/{name}"
+            picture = picture_of(source, name, document)
+            if picture is None:
+                raise DataError(f"{where}: its picture {document.get('imagePath')!r} is not there")
+            groups = [_read(group, where) for group in _groups(document).values()]
+            return [around(picture, number, pose, placed, where, box) for placed, box in groups]
+
+        made = usable(what, list(enumerate(files)), read, max_skipped, skipped, "files")
+        super().__init__(what, source, [each for _, objects in made for each in objects], skipped, pose, kind)
 
 
 def _is_point(shape: Mapping[str, Any]) -> bool:

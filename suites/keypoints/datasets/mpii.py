@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.data.intake.texts import json_in
-from suites.engine.data.skipping import MAX_SKIPPED, leave_out
+from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.data.sources import open_source, read_file
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
@@ -41,21 +41,20 @@ class MpiiKeypoints(PoseDataset):
         if not isinstance(rows, list):
             raise DataError(f"{annotations}: is no list of people")
         source, skipped = open_source(images), Tally()
-        objects: list[Labelled] = []
-        wrong: list[str] = []
-        numbers: dict[str, int] = {}
-        for at, row in enumerate(rows):
+        what, numbers = f"MpiiKeypoints {annotations}", dict[str, int]()
+
+        def read(row: tuple[int, Any]) -> Labelled:
+            at, person = row
             try:
-                file, box, points = _person(row)
-                number = numbers.setdefault(file, len(numbers))
-                area = (box[2] - box[0]) * (box[3] - box[1])
-                objects.append(Labelled(listed_file(source, file), number, box, points, area))
+                file, box, points = _person(person)
+                file = listed_file(source, file)
             except DataError as error:
-                wrong.append(f"{annotations}: person {at}: {error}")
-        leave_out(f"MpiiKeypoints {annotations}", wrong, len(rows), max_skipped, "people")
-        for reason in wrong:
-            skipped.skip(annotations, reason)
-        super().__init__(f"MpiiKeypoints {annotations}", source, objects, skipped, MPII_PERSON, "person")
+                raise DataError(f"{annotations}: person {at}: {error}") from None
+            number = numbers.setdefault(file, len(numbers))
+            return Labelled(file, number, box, points, (box[2] - box[0]) * (box[3] - box[1]))
+
+        made = usable(what, list(enumerate(rows)), read, max_skipped, skipped, "people")
+        super().__init__(what, source, [each for _, each in made], skipped, MPII_PERSON, "person")
 
 
 def _person(row: Any) -> tuple[str, tuple[float, float, float, float], np.ndarray]:

@@ -12,8 +12,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Learn a vocabulary for `tokenizer: {type: SubwordTokenizer, vocabulary: FILE}`: one of all files "
-        "together, or one of each side of a translation where the command runs for each.",
+        description="Learn a vocabulary of all files together, for `tokenizer: {type: SubwordTokenizer, vocabulary: "
+        "FILE}`. Both sides of a translation share one.",
     )
     parser.add_argument("files", nargs="+", help="text files, also in a zip or .gz; of tables name --column")
     parser.add_argument("--output", type=Path, required=True, help="file to write")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
+import io
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from framework import limits
+from framework.data.logs.inflate import gzip_blocks
 from framework.errors import ConfigError, DataError
 from suites.engine.data.intake.naming import ending
 from suites.engine.data.intake.texts import numbered_lines
 from suites.engine.data.sources import read_file
 from suites.engine.names import listing
 from suites.nlp.datasets.found import TABLES, table_of
-
-_FREE = 64 << 20  # bytes that any file may inflate to
-_GROWTH = 64  # times its own size: text compresses to a tenth, a bomb to a thousandth
 
 
 def read_packed(path: str) -> bytes:
@@ -25,22 +24,12 @@ def read_packed(path: str) -> bytes:
     data = read_file(path, "data_bytes")
     if not path.lower().endswith(".gz"):
         return data
-    most = min(limits.current().data_bytes, max(_FREE, _GROWTH * len(data)))
-    parts, left = [], most
-    try:
-        while data:
-            inflater = zlib.decompressobj(31)
-            parts.append(inflater.decompress(data, left + 1))
-            left -= len(parts[-1])
-            if left < 0:
-                raise DataError(
-                    f"{path}: inflates to more than {most} bytes, {_GROWTH} times its size; unpack it first"
-                )
-            if not inflater.eof:
-                raise DataError(f"{path}: the gzip file is cut off")
-            data = inflater.unused_data  # a file may have several members
-    except zlib.error as error:
-        raise DataError(f"{path}: is no gzip file ({error})") from None
+    parts, left = [], limits.current().data_bytes
+    for block in gzip_blocks(io.BytesIO(data), Path(path)):
+        parts.append(block)
+        left -= len(block)
+        if left < 0:
+            raise DataError(f"{path}: it inflates to more than is allowed. {limits.how_to_raise('data_bytes')}")
     return b"".join(parts)
 
 

@@ -81,8 +81,8 @@ class Tokenizer(ABC):
 
     @property
     def learns(self) -> bool:
-        """Whether `learn` must be called before use."""
-        return False
+        """Whether there is no vocabulary yet: `learn` must be called before use."""
+        return not self.vocabulary
 
     def learn(self, texts: Iterable[str]) -> None:  # noqa: B027  (most have a vocabulary from the start)
         """Build the vocabulary from training texts, where there is none yet."""

@@ -69,11 +69,6 @@ class SubwordTokenizer(Tokenizer):
         """Rows that an embedding needs: `size`, known before the vocabulary is."""
         return self._size
 
-    @property
-    def learns(self) -> bool:
-        """Whether there is no vocabulary yet."""
-        return not self.vocabulary
-
     def learn(self, texts: Iterable[str]) -> None:
         """Learn the pieces of `texts`; DataError where they hold none."""
         common: dict[str, Any] = {"vocab_size": self._size, "special_tokens": list(SPECIAL), "show_progress": False}
@@ -164,11 +159,6 @@ class CharacterTokenizer(Tokenizer):
     def size(self) -> int:
         """Rows that an embedding needs: `max_size`, known before the vocabulary is."""
         return self._max_size
-
-    @property
-    def learns(self) -> bool:
-        """Whether there is no vocabulary yet."""
-        return not self.vocabulary
 
     def learn(self, texts: Iterable[str]) -> None:
         """Number the characters of `texts`, the most frequent first."""

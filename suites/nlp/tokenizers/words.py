@@ -76,11 +76,6 @@ class WordTokenizer(Tokenizer):
         """Rows that an embedding needs: `max_size`, known before the vocabulary is."""
         return self._max_size
 
-    @property
-    def learns(self) -> bool:
-        """Whether there is no vocabulary yet."""
-        return not self.vocabulary
-
     def learn(self, texts: Iterable[str]) -> None:
         """Number the pieces of `texts` that occur `min_count` times or more, the most frequent first."""
         counts = Counter(piece for text in texts for piece, _, _ in self._all_pieces(clean(text)))

@@ -72,15 +72,15 @@ def test_files_of_different_length_are_refused(tmp_path):
 def test_a_gzip_file_that_is_damaged_or_a_bomb_is_refused(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"x" * 1000)[:-9])
-    with pytest.raises(DataError, match="is cut off"):
+    with pytest.raises(DataError, match="ends in the middle"):
         read_packed(str(path))
     path.write_bytes(b"no gzip")
-    with pytest.raises(DataError, match="is no gzip file"):
+    with pytest.raises(DataError, match="it is damaged"):
         read_packed(str(path))
     path.write_bytes(gzip.compress(b"a") + gzip.compress(b"b"))
     assert read_packed(str(path)) == b"ab"
     path.write_bytes(gzip.compress(b"x" * 100_000))
-    with limits.allow(data_bytes=10_000), pytest.raises(DataError, match="inflates to more than 10000 bytes"):
+    with limits.allow(data_bytes=10_000), pytest.raises(DataError, match="inflates to more than is allowed"):
         read_packed(str(path))
 
 

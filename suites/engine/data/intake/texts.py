@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -240,6 +241,21 @@ def rows_of(
     if not found:
         raise DataError(f"{where}: the list is empty")
     return found
+
+
+def xml_in(data: bytes, where: str) -> ET.Element:
+    """The root element of an XML file.
+
+    Raises:
+        DataError: it is no XML; it names the line where it is cut off or malformed.
+    """
+    try:
+        return ET.fromstring(data)
+    except ET.ParseError as error:
+        line = error.position[0]
+        raise DataError(f"{where}:{line}: the XML is cut off or malformed ({error}; {len(data)} bytes)") from None
+    except (LookupError, ValueError) as error:  # of its encoding
+        raise DataError(f"{where}: the XML cannot be read ({error})") from None
 
 
 def json_in(data: bytes, where: str) -> Any:

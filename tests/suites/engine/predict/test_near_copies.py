@@ -50,6 +50,8 @@ def test_near_copies_within_a_set_and_between_sets_are_told_and_exact_ones_once(
 def test_a_model_of_other_things_and_a_cosine_that_is_none_are_refused(run, photos, tmp_path, capsys):
     assert check(photos, "--alike", str(run), "--least", "1.5") == 2
     assert "--least is 1.5" in capsys.readouterr().err
+    assert check(photos, "--least", "0.9") == 2
+    assert "need --alike MODEL" in capsys.readouterr().err
     (tmp_path / "t.csv").write_text(
         "text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(40)), encoding="utf-8"
     )
