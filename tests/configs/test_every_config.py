@@ -5,11 +5,13 @@ import math
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from framework.nn import init
+from suites.engine.cli.data import inspector_of
 from suites.engine.config import load_config
-from suites.engine.config.building import build_task
+from suites.engine.config.building import build_task, read_config
 from suites.engine.config.tree.shipped import shipped_configs
 from suites.engine.predict.evaluation import evaluate, predict_of
 from suites.engine.predict.inference import export_run
@@ -59,3 +61,17 @@ def test_a_config_that_is_not_trained_is_evaluated(name, tmp_path, monkeypatch):
     with task.eval_loader(workers=0) as loader:
         figures = evaluate(task, predict_of(task), loader)
     assert 0.0 <= figures[task.main_metric] <= UNTRAINED[name]  # of random weights
+
+
+INSPECTED = ("anomaly/photos", "classification/photos", "detection/photos", "nlp/classify", "ocr/crnn_drawn",
+             "ocr/dbnet_icdar2015", "retrieval/photos", "segmentation/photos", "video/clips")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSPECTED)
+def test_a_sample_of_each_suite_has_something_that_a_model_of_vectors_takes(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = read_config(Path(name), draw(name))
+    inspector = inspector_of(config)
+    dataset = inspector.parts(inspector.opened(config, "data.train.dataset"))[0]
+    item = inspector.item(dataset, 0)
+    assert isinstance(item, str) or (item.dtype == np.uint8 and item.ndim == 3 and item.shape[2] == 3)
