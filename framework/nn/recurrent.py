@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework import ops
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, NotSupportedError
 from framework.nn import init
 from framework.nn.container import LayerList
 from framework.nn.layer import Layer
@@ -27,8 +27,9 @@ class _Cells(Layer):
     bias: Tensor
     gates = 0
 
-    def __init__(self, in_features: int, hidden: int, bidirectional: bool) -> None:
+    def __init__(self, in_features: int, hidden: int, bidirectional: bool, weight_dropout: float = 0.0) -> None:
         super().__init__()
+        self.weight_drop = Dropout(weight_dropout)
         parts, bound = 2 if bidirectional else 1, 1 / math.sqrt(hidden)
         self.direction = "both" if bidirectional else "forward"
         uniform = init.Uniform(-bound, bound)
@@ -57,24 +58,30 @@ class _LstmCells(_Cells):
 
         return draw
 
-    def forward(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]) -> tuple[Tensor, list[Tensor]]:
+    def forward(
+        self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         h0, c0 = state
-        y, h, c, _, _ = ops.lstm(self.x_gates(x), self.weight_h, offsets, h0, c0, direction=self.direction)
-        return y, [h, c]
+        weight = self.weight_drop(self.weight_h)
+        y, h, c, _, cells = ops.lstm(self.x_gates(x), weight, offsets, h0, c0, direction=self.direction)
+        return y, [h, c], [y, cells]
 
 
 class _GruCells(_Cells):
     bias_h: Tensor
     gates = 3
 
-    def __init__(self, in_features: int, hidden: int, bidirectional: bool) -> None:
-        super().__init__(in_features, hidden, bidirectional)
+    def __init__(self, in_features: int, hidden: int, bidirectional: bool, weight_dropout: float = 0.0) -> None:
+        super().__init__(in_features, hidden, bidirectional, weight_dropout)
         self.add_parameter("bias_h", (2 if bidirectional else 1, 3 * hidden), init.Constant(0.0))
 
-    def forward(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]) -> tuple[Tensor, list[Tensor]]:
+    def forward(
+        self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         (h0,) = state
-        y, h, _ = ops.gru(self.x_gates(x), self.weight_h, offsets, self.bias_h, h0, direction=self.direction)
-        return y, [h]
+        weight = self.weight_drop(self.weight_h)
+        y, h, _ = ops.gru(self.x_gates(x), weight, offsets, self.bias_h, h0, direction=self.direction)
+        return y, [h], [y]
 
 
 class _Recurrent(Layer):
@@ -90,6 +97,7 @@ class _Recurrent(Layer):
         layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
+        weight_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if min(in_features, hidden, layers) < 1:
@@ -100,7 +108,7 @@ class _Recurrent(Layer):
         self.in_features, self.hidden, self.bidirectional = in_features, hidden, bidirectional
         self.out_features = hidden * (2 if bidirectional else 1)
         widths = [in_features, *[self.out_features] * (layers - 1)]
-        self.layers = LayerList(self.cells(width, hidden, bidirectional) for width in widths)
+        self.layers = LayerList(self.cells(width, hidden, bidirectional, weight_dropout) for width in widths)
         self.drop = Dropout(dropout)
 
     def _run(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -109,9 +117,32 @@ class _Recurrent(Layer):
         found: list[list[Tensor]] = []
         for i, layer in enumerate(self.layers):
             own = [None if s is None else s[i * parts : (i + 1) * parts] for s in given]
-            x, last = layer(self.drop(x) if i else x, offsets, own)
+            x, last, _ = layer(self.drop(x) if i else x, offsets, own)
             found.append(last)
         return x, tuple(ops.concat(list(of_kind), axis=0) for of_kind in zip(*found, strict=True))
+
+    @property
+    def state_width(self) -> int:
+        """W, numbers of the state after a row: those of `with_states`."""
+        return len(self.layers) * self.states * self.out_features
+
+    def with_states(self, x: Tensor, offsets: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """y [T, S * D] as of `forward`, and the state after each row, [T, W]; sequences can go on from any of them.
+
+        x: [T, C]; offsets: integer [B + 1]; state: [B, W], rows of such states; zeros where it is left out. W holds
+        layer by layer h, and with an LSTM c. NotSupportedError for a layer that runs in both directions.
+        """
+        if self.bidirectional:
+            raise NotSupportedError(f"{type(self).__name__}: a layer in both directions cannot go on from a row")
+        given: list[Tensor | None] = [None] * (len(self.layers) * self.states)
+        if state is not None:
+            parts = ops.split(state, axis=1, sizes=[self.hidden] * len(given))
+            given = [ops.expand_dims(part, axis=0) for part in parts]
+        rows: list[Tensor] = []
+        for i, layer in enumerate(self.layers):
+            x, _, own = layer(self.drop(x) if i else x, offsets, given[i * self.states : (i + 1) * self.states])
+            rows += own
+        return x, ops.concat(rows, axis=1)
 
     def _describe(self) -> str:
         return f"{self.in_features}, {self.hidden}" + (", bidirectional" if self.bidirectional else "")
@@ -128,6 +159,8 @@ class LSTM(_Recurrent):
         layers: L, one on the other.
         bidirectional: run every layer in both directions; its output is then [T, 2 D], forward first.
         dropout: probability of dropping an input of layers 1, 2, ... in training.
+        weight_dropout: probability of dropping a weight between h[t - 1] and the gates, the same ones for all rows of a
+            run (DropConnect; Merity et al. 2018, section 2).
 
     Weights start uniform in (-1/sqrt(D), 1/sqrt(D)), biases at 0, those of the forget gates at 1.
 
@@ -164,6 +197,8 @@ class GRU(_Recurrent):
         layers: L, one on the other.
         bidirectional: run every layer in both directions; its output is then [T, 2 D], forward first.
         dropout: probability of dropping an input of layers 1, 2, ... in training.
+        weight_dropout: probability of dropping a weight between h[t - 1] and the gates, the same ones for all rows of a
+            run (DropConnect; Merity et al. 2018, section 2).
 
     Weights start uniform in (-1/sqrt(D), 1/sqrt(D)), biases at 0.
 

@@ -32,8 +32,8 @@ def test_layers_stand_on_each_other_and_report_all_last_states(kind):
     layer = built(kind, 3, 5, layers=2, bidirectional=True).eval()
     x = rows(12, 3)
     y, last = layer(x, framework.tensor(OFFSETS))
-    below, first = layer.layers[0](x, framework.tensor(OFFSETS), [None] * len(states(last)))
-    above, second = layer.layers[1](below, framework.tensor(OFFSETS), [None] * len(states(last)))
+    below, first, _ = layer.layers[0](x, framework.tensor(OFFSETS), [None] * len(states(last)))
+    above, second, _ = layer.layers[1](below, framework.tensor(OFFSETS), [None] * len(states(last)))
     assert y.numpy().tobytes() == above.numpy().tobytes() and y.shape == (12, 10)
     for found, a, b in zip(states(last), first, second, strict=True):
         np.testing.assert_array_equal(found, np.concatenate([a.numpy(), b.numpy()]))

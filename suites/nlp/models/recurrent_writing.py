@@ -1,0 +1,255 @@
+"""Recurrent models that write: an LSTM or GRU language model, and one that looks at a source by attention.
+
+Letters: T words, N texts that are written, S words of sources, B sources, D units, V words of the vocabulary, W numbers
+of a state.
+"""
+
+from __future__ import annotations
+
+import math
+
+from framework import nn, ops
+from framework.errors import AttributeValueError
+from framework.tensors import Tensor
+from suites.engine.registry import register
+from suites.nlp.models.recurrent import Cell
+from suites.nlp.models.writing import WritingModel, told
+
+_CELLS = {"lstm": nn.LSTM, "gru": nn.GRU}
+
+
+class LockedDropout(nn.Layer):
+    """Drops the same units of all words of a text (Gal and Ghahramani 2016).
+
+    Args:
+        p: share of the units.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self._drop = nn.Dropout(p)
+
+    def forward(self, x: Tensor, offsets: Tensor) -> Tensor:
+        """x, y: [T, D]; offsets: integer [N + 1]."""
+        if not self.training or self._drop.p == 0:
+            return x
+        ones = ops.segment_mean(ops.full_like(x, value=1.0), offsets)
+        return x * ops.segment_spread(self._drop(ones), offsets, x)
+
+
+class DroppedWords(nn.Embedding):
+    """Word vectors of which whole words are 0 in training, wherever they stand (Merity et al. 2018, section 4.3).
+
+    Args:
+        rows: words.
+        width: of a vector.
+        p: share of the words.
+        std: of the vectors at the start.
+    """
+
+    def __init__(self, rows: int, width: int, p: float, std: float) -> None:
+        super().__init__(rows, width, initializer=nn.init.Normal(std))
+        self._drop = nn.Dropout(p)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids: int64 [T]; result: [T, width]."""
+        x = super().forward(ids)
+        if not self.training or self._drop.p == 0:
+            return x
+        return x * ops.gather(self._drop(ops.full_like(self.weight[:, :1], value=1.0)), ids)
+
+
+def _last_states(
+    past: Tensor, width: int, offsets: Tensor, order: Tensor, key_offsets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The state after the last word before the new ones of each text, [N, W], and whether there is one, bool [N, 1].
+
+    width: W; see `nn.KeyRows` for the arrays.
+    """
+    before = (key_offsets[1:] - key_offsets[:-1]) - (offsets[1:] - offsets[:-1])
+    begun = ops.greater(before, 0)
+    row = ops.gather(order, ops.maximum(key_offsets[:-1] + before - 1, 0))
+    padded = ops.concat([ops.full(shape=[1, width], value=0.0), past], axis=0)
+    return ops.gather(padded, ops.where(begun, row + 1, 0)), ops.expand_dims(begun, axis=1)
+
+
+@register("text_model")
+class RecurrentLanguageModel(WritingModel):
+    """The next word by an LSTM or GRU (Mikolov et al. 2010), with the regularisers of AWD-LSTM (Merity et al. 2018).
+
+    Args:
+        vocab_size: V.
+        width: of a word vector; with `tied` also of the last layer's units, by a linear map where D is another number.
+        cell: "lstm" or "gru".
+        hidden: D.
+        layers: one on the other.
+        dropout: share of units that are 0, the same ones for a whole text: of word vectors and of the last layer.
+        layer_dropout: the same between layers, of each word anew.
+        word_dropout: share of words whose vectors are 0, wherever they stand.
+        weight_dropout: share of the weights between one word's state and the next one's gates.
+        tied: the word vectors are the output matrix too (Press and Wolf 2017).
+        max_length: words of a text at most.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        width: int = 128,
+        cell: Cell = "lstm",
+        hidden: int = 256,
+        layers: int = 1,
+        dropout: float = 0.0,
+        layer_dropout: float = 0.0,
+        word_dropout: float = 0.0,
+        weight_dropout: float = 0.0,
+        tied: bool = True,
+        max_length: int = 1024,
+    ) -> None:
+        super().__init__()
+        _positive("RecurrentLanguageModel", vocab_size=vocab_size, width=width, max_length=max_length)
+        self.vocab_size, self.max_length = vocab_size, max_length
+        self.words = DroppedWords(vocab_size, width, word_dropout, width**-0.5)
+        self.cells = _CELLS[cell](width, hidden, layers, dropout=layer_dropout, weight_dropout=weight_dropout)
+        self.past_width = self.cells.state_width
+        self.dropout = LockedDropout(dropout)
+        self.narrow = nn.Linear(hidden, width) if tied and hidden != width else None
+        self.head = None if tied else nn.Linear(hidden, vocab_size)
+
+    def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
+        """Logits [T, V] of the word after each.  ids: int64 [T]; offsets: integer [N + 1]."""
+        x, _ = self.cells(self.dropout(self.words(ids), offsets), offsets)
+        return self._logits(self.dropout(x, offsets))
+
+    def step(
+        self,
+        ids: Tensor,
+        offsets: Tensor,
+        places: Tensor,
+        past: Tensor,
+        order: Tensor,
+        key_offsets: Tensor,
+        rows: Tensor,
+    ) -> dict[str, Tensor]:
+        """See `WritingModel.step`; a row of `past` is the state after a word."""
+        state, _ = _last_states(past, self.past_width, offsets, order, key_offsets)
+        x, fresh = self.cells.with_states(self.words(ids), offsets, state)
+        return told(self._logits(ops.gather(x, rows))) | {"fresh": fresh}
+
+    def _logits(self, x: Tensor) -> Tensor:
+        if self.head is not None:
+            return self.head(x)
+        x = x if self.narrow is None else self.narrow(x)
+        return ops.matmul(x, self.words.weight, transpose_b=True)
+
+
+@register("text_model")
+class AttentionRnn(WritingModel):
+    """A recurrent encoder in both directions, and a recurrent decoder that looks at it by attention.
+
+    The alternative to a Transformer from before it (Bahdanau et al. 2015), in the form of Luong et al. 2015: attention
+    stands behind the decoder's cells ("general" scores, section 3.1; without input feeding), so all words of a text are
+    learned at once. The decoder begins with the encoder's last states.
+
+    Args:
+        source_words: rows of the source's word vectors.
+        target_words: V.
+        width: of word vectors, and of what the output matrix reads, which is the target's word vectors.
+        cell: "lstm" or "gru".
+        hidden: D, units of the decoder; the encoder has half of them in each direction.
+        layers: of both.
+        dropout: of word vectors, between layers and before the output.
+        shared: one table of word vectors for both sides; source_words and target_words are then equal.
+        max_length: words of a sequence at most.
+    """
+
+    def __init__(
+        self,
+        source_words: int,
+        target_words: int,
+        width: int = 256,
+        cell: Cell = "lstm",
+        hidden: int = 512,
+        layers: int = 1,
+        dropout: float = 0.2,
+        shared: bool = False,
+        max_length: int = 512,
+    ) -> None:
+        super().__init__()
+        _positive("AttentionRnn", source_words=source_words, target_words=target_words, width=width, hidden=hidden // 2)
+        if shared and source_words != target_words:
+            raise AttributeValueError(
+                f"AttentionRnn: shared is on but there are {source_words} source and {target_words} target words"
+            )
+        if hidden % 2:
+            raise AttributeValueError(f"AttentionRnn: hidden is {hidden}; it must be even")
+        self.vocab_size, self.max_length, self.hidden = min(source_words, target_words), max_length, hidden
+        table = nn.init.Normal(width**-0.5)
+        self.target = nn.Embedding(target_words, width, initializer=table)
+        self.source = self.target if shared else nn.Embedding(source_words, width, initializer=table)
+        kind = _CELLS[cell]
+        self.encoder = kind(width, hidden // 2, layers, bidirectional=True, dropout=dropout)
+        self.cells = kind(width, hidden, layers, dropout=dropout)
+        self.past_width = self.cells.state_width
+        self.memory_width = hidden + self.past_width
+        self.query = nn.Linear(hidden, hidden, bias=False)
+        self.joint = nn.Linear(2 * hidden, width, bias=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, source: Tensor, source_offsets: Tensor, target: Tensor, target_offsets: Tensor) -> Tensor:
+        """Logits of the word after each target word, given those before it.
+
+        source: int64 [S]; target: int64 [T]; source_offsets, target_offsets: integer [B + 1]; result: [T, V].
+        """
+        memory, first = self._encoded(source, source_offsets)
+        x, _ = self.cells.with_states(self.dropout(self.target(target)), target_offsets, first)
+        return self._logits(self._looked(x, memory, target_offsets, source_offsets))
+
+    def step(
+        self,
+        ids: Tensor,
+        offsets: Tensor,
+        places: Tensor,
+        past: Tensor,
+        order: Tensor,
+        key_offsets: Tensor,
+        rows: Tensor,
+        source: Tensor,
+        source_offsets: Tensor,
+        memory: Tensor,
+        memory_offsets: Tensor,
+        groups: Tensor,
+    ) -> dict[str, Tensor]:
+        """See `WritingModel.step`; behind each word of a source stands the state that its text begins with."""
+        seen, first = self._encoded(source, source_offsets)
+        encoded = ops.concat([seen, ops.segment_spread(first, source_offsets, seen)], axis=1)
+        known = ops.concat([memory, encoded], axis=0)
+        about, begin = ops.split(known, axis=1, sizes=[self.hidden, self.past_width])
+        text = ops.gather(ops.ragged_segments(groups, ids), offsets[:-1])  # of each hypothesis
+        begin = ops.gather(begin, ops.gather(memory_offsets, text))
+        state, begun = _last_states(past, self.past_width, offsets, order, key_offsets)
+        x, fresh = self.cells.with_states(self.target(ids), offsets, ops.where(begun, state, begin))
+        x = self._looked(x, about, groups, memory_offsets)
+        return told(self._logits(ops.gather(x, rows))) | {"fresh": fresh, "encoded": encoded}
+
+    def _encoded(self, source: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+        """What is seen of the sources, [S, D], and the states that their texts begin with, [B, W]."""
+        seen, last = self.encoder(self.dropout(self.source(source)), offsets)
+        states = (last,) if isinstance(last, Tensor) else last  # each [2 L, B, D / 2], both directions of a layer
+        count = len(self.encoder.layers)
+        parts = [state[2 * i + side] for i in range(count) for state in states for side in (0, 1)]
+        return seen, ops.concat(parts, axis=1)
+
+    def _looked(self, x: Tensor, memory: Tensor, offsets: Tensor, memory_offsets: Tensor) -> Tensor:
+        """What the output matrix reads, [T, width], of states x [T, D] that look at memory [S, D]."""
+        found, _ = ops.ragged_attention(
+            self.query(x), memory, memory, offsets, memory_offsets, heads=1, scale=1 / math.sqrt(self.hidden)
+        )
+        return self.dropout(ops.tanh(self.joint(ops.concat([found, x], axis=1))))
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return ops.matmul(x, self.target.weight, transpose_b=True)
+
+
+def _positive(name: str, **sizes: int) -> None:
+    if min(sizes.values()) < 1:
+        raise AttributeValueError(f"{name}: {', '.join(f'{k} is {v}' for k, v in sizes.items())}; all must be above 0")
