@@ -8,6 +8,7 @@ import pytest
 import framework
 from framework import _core
 from framework.autograd.check import check_gradients
+import framework.autograd.rules  # noqa: F401  (which fills the table)
 from framework.autograd.rule_table import RULES
 from framework.errors import AttributeValueError, GradientError
 from framework.ops import dispatch, registry
