@@ -4,7 +4,7 @@
 namespace paddock {
 namespace {
 
-int64_t queries(const InferContext& c) { return c.shape("q")[0]; }
+int64_t queries(const InferContext& c) { return c.shape(c.op().name == "page_rows" ? "like" : "q")[0]; }
 int64_t pages(const InferContext& c) { return c.shape("keys")[0] / std::max<int64_t>(1, c.attr<int64_t>("page")); }
 // Lengths lie in [0, P page].
 int64_t lengths_end(const InferContext& c) { return c.shape("tables")[1] * c.attr<int64_t>("page") + 1; }
@@ -17,21 +17,57 @@ void expect_like(const InferContext& c, const char* name, const char* other) {
 
 // keys and values [R, W] in whole pages, of which q [T, D] has as many heads or a multiple.
 void expect_pages(const InferContext& c) {
-  const auto heads = c.attr<int64_t>("heads"), page = c.attr<int64_t>("page");
+  const auto heads = c.attr<int64_t>("heads");
   for (const char* name : {"q", "keys", "values"}) {
     c.expect_rank(name, 2);
     expect_like(c, name, "q");
   }
   c.expect_floating("q");
   c.expect_shape("values", c.shape("keys"));
-  const int64_t columns = c.shape("q")[1], rows = c.shape("keys")[0], width = c.shape("keys")[1];
+  const int64_t columns = c.shape("q")[1], width = c.shape("keys")[1];
   if (heads < 1 || columns % heads) c.attr_error("heads is ", heads, " but must divide D, which is ", columns);
   const int64_t size = columns / heads;
   if (size < 1 || width < 1 || width % size || heads % (width / size))
     c.shape_error("keys ", c.shape("keys"), " have ", width, " columns, but a head of q ", c.shape("q"), " has ", size,
                   ": they must hold whole heads, whose number divides ", heads);
-  if (page < 1 || rows % page) c.attr_error("page is ", page, " but must divide the rows of keys, which are ", rows);
 }
+
+// offsets [B + 1], tables [B, P], lengths [B].
+void expect_sequences(const InferContext& c) {
+  const auto page = c.attr<int64_t>("page"), rows = c.shape("keys")[0];
+  if (page < 1 || rows % page) c.attr_error("page is ", page, " but must divide the rows of keys, which are ", rows);
+  c.expect_index("offsets");
+  c.expect_rank("offsets", 1);
+  if (c.shape("offsets")[0] < 1) c.shape_error("offsets is empty but must be [B + 1]");
+  c.expect_index("tables");
+  c.expect_rank("tables", 2);
+  c.expect_index("lengths");
+  const int64_t sequences = c.shape("offsets")[0] - 1;
+  if (c.shape("tables")[0] != sequences)
+    c.shape_error("tables ", c.shape("tables"), " has ", c.shape("tables")[0], " rows but offsets cut ", sequences,
+                  " sequences");
+  c.expect_shape("lengths", {sequences});
+}
+
+PADDOCK_OP(page_rows, "offsets, tables, lengths, like, keys -> rows, places")
+    .doc(
+        "Where the keys of new tokens belong in a cache of pages, as paged_attention reads them, and the places of the "
+        "tokens in their sequences, counted from 0.\n\n"
+        "offsets, tables, lengths: as of paged_attention; like: [T, ...] and keys: [R, ...], read for T and R only; "
+        "rows, places: int64 [T].")
+    .attr("page", AttrType::kInt, int64_t{16}, "Rows of a page.")
+    .shape_only("like")
+    .shape_only("keys")
+    .checks(DataCheck::kOffsets, "offsets", queries)
+    .checks(DataCheck::kIndices, "tables", pages)
+    .checks(DataCheck::kIndices, "lengths", lengths_end)
+    .infer([](InferContext& c) {
+      c.expect_rank_at_least("like", 1);
+      c.expect_rank_at_least("keys", 1);
+      expect_sequences(c);
+      c.out("rows", {c.shape("like")[0]}, DType::kI64);
+      c.out("places", {c.shape("like")[0]}, DType::kI64);
+    });
 
 PADDOCK_OP(paged_attention, "q, keys, values, offsets, tables, lengths -> y")
     .doc(
@@ -52,17 +88,7 @@ PADDOCK_OP(paged_attention, "q, keys, values, offsets, tables, lengths -> y")
     .checks(DataCheck::kIndices, "lengths", lengths_end)
     .infer([](InferContext& c) {
       expect_pages(c);
-      c.expect_index("offsets");
-      c.expect_rank("offsets", 1);
-      if (c.shape("offsets")[0] < 1) c.shape_error("offsets is empty but must be [B + 1]");
-      c.expect_index("tables");
-      c.expect_rank("tables", 2);
-      c.expect_index("lengths");
-      const int64_t sequences = c.shape("offsets")[0] - 1;
-      if (c.shape("tables")[0] != sequences)
-        c.shape_error("tables ", c.shape("tables"), " has ", c.shape("tables")[0], " rows but offsets cut ", sequences,
-                      " sequences");
-      c.expect_shape("lengths", {sequences});
+      expect_sequences(c);
       c.out("y", c.shape("q"), c.in("q").dtype);
     });
 

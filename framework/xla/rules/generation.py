@@ -6,7 +6,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from framework.xla.lower import Array, Call, rule, wide
-from framework.xla.rules.ragged import checked, from_padded, longest, to_padded
+from framework.xla.rules.ragged import checked, from_padded, longest, segments, to_padded
+
+
+def _sequences(call: Call, offsets: Array, tables: Array, lengths: Array, rows: int, pages: int, page: int) -> Array:
+    """Offsets as int64; the run fails for tables and lengths beyond the cache."""
+    span = tables.shape[1] * page
+    call.refuse_where((tables < 0) | (tables >= pages), tables, f"tables hold {{}} but there are {pages} pages")
+    bad = (lengths < 0) | (lengths > span)
+    call.refuse_where(bad, lengths, f"lengths hold {{}} but a sequence's pages have {span} rows")
+    return checked(call, offsets, rows)
+
+
+@rule("page_rows")
+def _page_rows(
+    call: Call, offsets: Array, tables: Array, lengths: Array, like: Array, keys: Array, *, page: int
+) -> tuple[Array, Array]:
+    rows = like.shape[0]
+    at = _sequences(call, offsets, tables, lengths, rows, keys.shape[0] // page, page)
+    new = at[1:] - at[:-1]
+    call.refuse_where(new > lengths, lengths, "lengths hold {} but a sequence has more new rows; it counts them too")
+    if not rows or not tables.shape[1]:
+        return jnp.zeros(rows, jnp.int64), jnp.zeros(rows, jnp.int64)
+    of = segments(at, rows)
+    places = jnp.arange(rows) - at[1:][of] + lengths.astype(jnp.int64)[of]
+    number = jnp.clip(places // page, 0, tables.shape[1] - 1)
+    return tables.astype(jnp.int64)[of, number] * page + places % page, places
 
 
 @rule("paged_attention")
@@ -23,10 +48,8 @@ def _paged_attention(
     page: int,
     scale: float,
 ) -> Array:
-    pages, span = keys.shape[0] // page, tables.shape[1] * page
-    at, long = checked(call, offsets, q.shape[0]), lengths.astype(jnp.int64)
-    call.refuse_where((tables < 0) | (tables >= pages), tables, f"tables hold {{}} but there are {pages} pages")
-    call.refuse_where((long < 0) | (long > span), long, f"lengths hold {{}} but a sequence's pages have {span} rows")
+    at = _sequences(call, offsets, tables, lengths, q.shape[0], keys.shape[0] // page, page)
+    span, long = tables.shape[1] * page, lengths.astype(jnp.int64)
     padded, _ = to_padded(wide(q), at, longest(call, offsets, q.shape[0]))  # [B, L, D]
     size = q.shape[1] // heads
     groups = keys.shape[1] // size

@@ -1,4 +1,4 @@
-// Attention over pages, query by query: the heads that share keys go together, in blocks of keys whose borders are those
+// The kernels of paged_attention and page_rows. Attention goes query by query: the heads that share keys go together, in blocks of keys whose borders are those
 // of the sequence. So neither the batch nor the pages nor a prompt's parts change the order of a sum.
 #include <cmath>
 
@@ -164,6 +164,25 @@ std::vector<Part> parts(const CheckedOffsets& offsets, const int64_t* lengths, i
         work += count * std::max<int64_t>(1, place + count);
       }
   return found;
+}
+
+PADDOCK_CPU_KERNEL(page_rows) {
+  const auto page = c.attr<int64_t>("page");
+  const int64_t span = c.in("tables").shape()[1];
+  const CheckedOffsets offsets(c, "offsets", c.in("like").shape()[0]);
+  const CheckedIndices table(c, "tables", c.in("keys").shape()[0] / page, /*wrap=*/false, "the cache's pages"),
+      lengths(c, "lengths", span * page + 1, /*wrap=*/false, "a sequence's pages");
+  for (int64_t b = 0; b < offsets.sequences(); ++b)
+    if (offsets.length(b) > lengths.data()[b])
+      fail(ErrorKind::kAttribute, "page_rows: lengths[", b, "] is ", lengths.data()[b], " but the sequence has ",
+           offsets.length(b), " new rows; its length counts them too");
+  auto *rows = c.out("rows").data<int64_t>(), *places = c.out("places").data<int64_t>();
+  for (int64_t b = 0; b < offsets.sequences(); ++b)
+    for (int64_t t = offsets.begin(b); t < offsets.end(b); ++t) {
+      const int64_t place = lengths.data()[b] - offsets.end(b) + t;
+      places[t] = place;
+      rows[t] = table.data()[b * span + place / page] * page + place % page;
+    }
 }
 
 PADDOCK_CPU_KERNEL(paged_attention) {

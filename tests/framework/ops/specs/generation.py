@@ -73,6 +73,42 @@ spec(
 )
 
 
+def _page_rows(offsets, tables, lengths, like, keys, page=16):
+    rows, places = [], []
+    for begin, end, table, length in zip(offsets[:-1], offsets[1:], tables, lengths, strict=True):
+        own = range(length - (end - begin), length)
+        places += own
+        rows += [table[place // page] * page + place % page for place in own]
+    return np.array(rows, np.int64), np.array(places, np.int64)
+
+
+def _rows_call(queries, lengths, page, pages, **changes):
+    q, keys, _, offsets, tables, long = _call(queries, lengths, 1, 1, 1, page, pages)
+    found = {"offsets": offsets, "tables": tables, "lengths": long, "like": q, "keys": keys}
+    return list((found | changes).values())
+
+
+spec(
+    "page_rows",
+    reference=_page_rows,
+    gradient=False,
+    exact=True,
+    samples=[
+        Sample(_rows_call([1, 0, 4], [5, 3, 33], 4, 30), {"page": 4}),
+        Sample(_rows_call([40], [40], 16, 3)),
+        Sample(_rows_call([], [], 2, 3), {"page": 2}),
+    ],
+    errors=[
+        Bad(_rows_call([3], [2], 2, 3), AttributeValueError, r"lengths\[0\] is 2 but the sequence has 3", {"page": 2}),
+        Bad(_rows_call([1], [2], 2, 3, tables=np.array([[3]])), AttributeValueError, r"tables\[0, 0\] is 3", {"page": 2}),
+        Bad(_rows_call([1], [3], 2, 3, tables=np.array([[1]])), AttributeValueError, r"lengths\[0\] is 3", {"page": 2}),
+        Bad(_rows_call([1], [1], 2, 3, offsets=np.array([0, 2])), AttributeValueError, "offsets ends at 2", {"page": 2}),
+        Bad(_rows_call([1], [1], 2, 3), AttributeValueError, "page is 4 but must divide", {"page": 4}),
+        Bad(_rows_call([1], [1], 2, 3, tables=np.array([0])), ShapeError, "tables has 1 axes", {"page": 2}),
+    ],
+)
+
+
 def _linear(x, weight, bias=None, scale=None):
     if scale is not None:
         scale = np.repeat(scale.astype(np.float64), weight.shape[1] // scale.shape[1], axis=1)
