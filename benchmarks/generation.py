@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import framework
 from framework import random
-from suites.engine.contract.generating import Sampling
+from suites.engine.contract.capabilities.generating import Sampling
 from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.paged import PagedSteps
@@ -163,10 +163,10 @@ def main() -> int:
         rounds.append({"together": together, "one": one, "alone": single})
         ratio = together["tokens_per_s"] / one["tokens_per_s"]
         print(
-            f"{a.clients} clients: {together['tokens_per_s']:.1f} tokens/s together, {one['tokens_per_s']:.1f} one after "
-            f"the other, {ratio:.2f}x; next token p50 {together['gap_p50_ms']:.0f} ms, p99 {together['gap_p99_ms']:.0f} ms; "
-            f"alone {single['step_ms']:.1f} ms a token, {single['weights_gb_s']:.1f} of {single['memory_gb_s']:.1f} GB/s "
-            f"({100 * single['share']:.0f} %)",
+            f"{a.clients} clients: {together['tokens_per_s']:.1f} tokens/s together, {one['tokens_per_s']:.1f} one "
+            f"after the other, {ratio:.2f}x; next token p50 {together['gap_p50_ms']:.0f} ms, "
+            f"p99 {together['gap_p99_ms']:.0f} ms; alone {single['step_ms']:.1f} ms a token, "
+            f"{single['weights_gb_s']:.1f} of {single['memory_gb_s']:.1f} GB/s ({100 * single['share']:.0f} %)",
             flush=True,
         )
     found = prefix(network, 1000, 4)

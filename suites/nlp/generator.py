@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError
-from suites.engine.contract.generating import CacheSettings, Sampling
+from suites.engine.contract.capabilities.generating import CacheSettings, Sampling
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.paged import PagedSteps
 from suites.nlp.problems.language_modeling import LanguageModeling
@@ -20,7 +20,7 @@ from suites.nlp.writing.sampling import Sampler
 
 
 class LanguageGenerator:
-    """See `suites.engine.contract.generating.TextGenerator`.
+    """See `suites.engine.contract.capabilities.generating.TextGenerator`.
 
     Args:
         model: what writes.
@@ -41,6 +41,7 @@ class LanguageGenerator:
         settings: CacheSettings,
     ) -> None:
         self._problem, self._sequencer, self._limits = problem, sequencer, limits
+        assert model.max_length is not None
         self.page, self.stop, self.context = settings.page, limits.stop, model.max_length
         # Pages beyond what all sequences of a step can fill are of no use to a small model.
         size = PagedSteps.bytes_of_page(model, settings.page)

@@ -13,7 +13,7 @@ import numpy as np
 from framework.errors import CheckpointError, DataError, NotSupportedError
 from suites.engine.config import build_value, plain
 from suites.engine.contract.batch import Batch, Found
-from suites.engine.contract.generating import CacheSettings
+from suites.engine.contract.capabilities.generating import CacheSettings
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.mistyped import is_like_path, missing_file
 from suites.nlp.filling import Filling
@@ -177,7 +177,8 @@ class WritingProcessor(TextProcessor):
     def generator(self, model: LanguageModel, settings: CacheSettings) -> LanguageGenerator:
         """A generator of a language model; NotSupportedError where texts are written to a source."""
         if not isinstance(self._writes, LanguageModeling):
-            raise NotSupportedError(f"{type(self._writes).__name__}: only language models write for a generation engine")
+            name = type(self._writes).__name__
+            raise NotSupportedError(f"{name}: only language models write for a generation engine")
         return LanguageGenerator(model, self._writes, self.sequencer, self._limits, settings)
 
     def prepare(self, items: Sequence[Any]) -> Batch:

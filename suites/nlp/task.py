@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from framework.nn import init
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, opened
 from suites.engine.contract.data_task import DataTask
-from suites.engine.contract.generating import CacheSettings, TextGenerator
+from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor
@@ -245,7 +245,8 @@ class NlpTask(DataTask[TrainData, EvalData]):
         """What makes a generator of a language model; None for others."""
         if not isinstance(processor, WritingProcessor) or not isinstance(self.model, LanguageModel):
             return None
-        return partial(processor.generator, self.model)
+        model = self.model
+        return lambda settings: processor.generator(model, settings)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Examples of the evaluation set, evenly spread over it."""

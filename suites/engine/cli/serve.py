@@ -20,6 +20,7 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
         formatter_class=Defaults,
     )
     parser.add_argument("model", type=Path, help="the folder of an exported model or of a run, or a name of `zoo list`")
+    parser.add_argument("--fetch", action="store_true", help="fetch published weights of that name that are not here")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
     parser.add_argument("--name", help="of the model, in paths and answers; by default the folder's")
     parser.add_argument(
@@ -60,7 +61,7 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     writes.add_argument("--max-waiting", type=int, default=1024, help="texts that wait; then requests get 503")
     writes.add_argument("--step-tokens", type=int, default=256, help="of a step; longer prompts take several")
     writes.add_argument("--write-seconds", type=float, default=300.0, help="for a request's texts")
-    writes.add_argument("--int8", action="store_true", help="keep the weights of products in 8 bits")
+    writes.add_argument("--eight-bits", action="store_true", help="keep the weights of products in 8 bits")
     add_device_option(parser, "a run's own, the cpu for an export")
     add_products_option(parser)
     add_import_option(parser)
@@ -77,10 +78,11 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         from framework import set_num_threads
         from framework.limits import allow
         from suites.engine.predict.inference import open_model
+        from suites.engine.weights.runs import named_run
 
         try:
+            from suites.engine.contract.capabilities.generating import CacheSettings
             from suites.engine.serving.batcher import Limits
-            from suites.engine.contract.generating import CacheSettings
             from suites.engine.serving.generation.engine import EngineLimits
             from suites.engine.serving.service import Settings
             from suites.engine.serving.web.server import Other, Place, Server, Writes, read_token
@@ -90,6 +92,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             print(f"error: {error}; install what serving needs: {install_command('serve')}", file=sys.stderr)
             return 2
 
+        if a.fetch and not a.model.exists():
+            named_run(str(a.model), fetch_all=True)
         model = open_model(a.model, a.weights, device=a.device, products=a.products)
         if a.threads is not None:  # after a run's config, which may set it too
             set_num_threads(a.threads)
@@ -131,7 +135,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 step_tokens=a.step_tokens,
                 seconds=a.write_seconds,
             )
-            writes = Writes(CacheSettings(a.cache_mb, int8=a.int8), limits)
+            writes = Writes(CacheSettings(a.cache_mb, int8=a.eight_bits), limits)
             server = Server(model, settings, place, others=others, name=a.name, writes=writes)
             print(f"serving {a.name or settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
             return server.run()

@@ -214,8 +214,8 @@ def _said(folder: Path) -> Iterator[tuple[str, str]]:
             if isinstance(text, str):
                 yield name, text
         yield from _template(fields, path)
-    if (file := folder / "chat_template.jinja").is_file():
-        yield from _template({_CHAT: read_text(file)}, file)
+    if (template := folder / "chat_template.jinja").is_file():
+        yield from _template({_CHAT: read_text(template)}, template)
 
 
 def _template(fields: Any, path: Path) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from suites.engine.contract.generating import CacheSettings, Sampling
+from suites.engine.contract.capabilities.generating import CacheSettings, Sampling
 from suites.engine.predict.inference import open_model
 from suites.engine.serving.generation.engine import EngineLimits
 from suites.engine.serving.service import Settings

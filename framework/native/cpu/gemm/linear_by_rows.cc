@@ -3,7 +3,7 @@
 #include <array>
 
 #include "cpu/kernel.h"
-#include "cpu/vec/vec.h"
+#include "cpu/vec/vec_int.h"
 
 namespace paddock::cpu {
 namespace {
@@ -19,10 +19,7 @@ PADDOCK_INLINE Vec<T> widened(const T* p) {
   return Vec<T>::load(p);
 }
 PADDOCK_INLINE Vec<float> widened(const int8_t* p) {
-  typedef int8_t Bytes __attribute__((vector_size(Vec<float>::kSize)));
-  Bytes bytes;
-  std::memcpy(&bytes, p, sizeof bytes);
-  return {__builtin_convertvector(bytes, Vec<float>::Native)};
+  return load_bytes(p);
 }
 template <class T>
 PADDOCK_INLINE Vec<T> widened_n(const T* p, int64_t n) {

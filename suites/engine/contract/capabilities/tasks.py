@@ -13,7 +13,7 @@ from framework.errors import NotSupportedError
 if TYPE_CHECKING:
     from framework import Tensor
     from suites.engine.contract.batch import Batch
-    from suites.engine.contract.generating import CacheSettings, TextGenerator
+    from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
     from suites.engine.contract.processor import Processor
     from suites.engine.contract.task import Task
     from suites.engine.reporting import Case, Marked, Plot, Tally

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from framework.errors import DataError, PaddockError
-from suites.engine.contract.generating import Chooses, Sampling, TextGenerator
+from suites.engine.contract.capabilities.generating import Chooses, Sampling, TextGenerator
 from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
 from suites.engine.serving.generation.pool import PagePool
 from suites.engine.serving.generation.scheduler import Part, Scheduler
@@ -80,7 +80,7 @@ class Wish:
     prompt: Sequence[int]
     new_tokens: int | None = None
     results: int = 1
-    sampling: Sampling = Sampling()
+    sampling: Sampling = field(default_factory=Sampling)
     stops: Sequence[str] = ()
     client: str = ""
 
@@ -295,8 +295,9 @@ class Engine:
         if growing.stopped:
             self._drop(result, Piece(result.number, new, result.written, "stop"))
         elif len(tokens.tokens) >= tokens.most:
-            rest = growing.end()
-            self._drop(result, Piece(result.number, new + rest, result.written, "stop" if growing.stopped else "length"))
+            new += growing.end()
+            why: Finish = "stop" if growing.stopped else "length"
+            self._drop(result, Piece(result.number, new, result.written, why))
         elif new:
             result.ticket.deliver(Piece(result.number, new, result.written))
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from suites.engine.contract.generating import Sampling
+from suites.engine.contract.capabilities.generating import Sampling
 from suites.engine.serving.errors import RequestError
 
 _SEEDS = 1 << 63

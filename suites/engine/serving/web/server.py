@@ -20,7 +20,7 @@ import uvicorn
 
 from framework.errors import DataError
 from suites.engine.command_line import INTERRUPTED
-from suites.engine.contract.generating import CacheSettings
+from suites.engine.contract.capabilities.generating import CacheSettings
 from suites.engine.predict.inference import Model
 from suites.engine.serving.generation.engine import Engine, EngineLimits
 from suites.engine.serving.service import Service, Settings

@@ -1,5 +1,7 @@
 """framework/native/ops/generation.cc: attention sequence by sequence on contiguous keys, and plain products."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from framework.errors import AttributeValueError, DTypeError, ShapeError
@@ -9,7 +11,7 @@ from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
 def _attention(q, keys, values, offsets, tables, lengths, heads, page=16, scale=0.0):
     size = q.shape[1] // heads
     y, groups = np.zeros(q.shape), keys.shape[1] // size
-    for b, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for b, (begin, end) in enumerate(pairwise(offsets)):
         rows = [tables[b][j // page] * page + j % page for j in range(lengths[b])]
         for t in range(begin, end):
             seen = rows[: max(lengths[b] - (end - t) + 1, 0)]
@@ -41,7 +43,7 @@ def _changed(place, value):
     return found
 
 
-SMALL = {"heads": 2, "page": 2}
+SMALL, TWO = {"heads": 2, "page": 2}, {"page": 2}
 
 spec(
     "paged_attention",
@@ -99,10 +101,10 @@ spec(
         Sample(_rows_call([], [], 2, 3), {"page": 2}),
     ],
     errors=[
-        Bad(_rows_call([3], [2], 2, 3), AttributeValueError, r"lengths\[0\] is 2 but the sequence has 3", {"page": 2}),
-        Bad(_rows_call([1], [2], 2, 3, tables=np.array([[3]])), AttributeValueError, r"tables\[0, 0\] is 3", {"page": 2}),
-        Bad(_rows_call([1], [3], 2, 3, tables=np.array([[1]])), AttributeValueError, r"lengths\[0\] is 3", {"page": 2}),
-        Bad(_rows_call([1], [1], 2, 3, offsets=np.array([0, 2])), AttributeValueError, "offsets ends at 2", {"page": 2}),
+        Bad(_rows_call([3], [2], 2, 3), AttributeValueError, r"lengths\[0\] is 2 but the sequence has 3", TWO),
+        Bad(_rows_call([1], [2], 2, 3, tables=np.array([[3]])), AttributeValueError, r"tables\[0, 0\] is 3", TWO),
+        Bad(_rows_call([1], [3], 2, 3, tables=np.array([[1]])), AttributeValueError, r"lengths\[0\] is 3", TWO),
+        Bad(_rows_call([1], [1], 2, 3, offsets=np.array([0, 2])), AttributeValueError, "offsets ends at 2", TWO),
         Bad(_rows_call([1], [1], 2, 3), AttributeValueError, "page is 4 but must divide", {"page": 4}),
         Bad(_rows_call([1], [1], 2, 3, tables=np.array([0])), ShapeError, "tables has 1 axes", {"page": 2}),
     ],

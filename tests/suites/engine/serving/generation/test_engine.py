@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, DataError
-from suites.engine.contract.generating import Sampling
+from suites.engine.contract.capabilities.generating import Sampling
 from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
 from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
 
