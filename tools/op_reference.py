@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import framework.autograd.rules  # noqa: F401  (which fills the table)
 from framework.autograd.rule_table import RULES
 from framework.onnx.names import written_as
 from framework.ops import dispatch, registry

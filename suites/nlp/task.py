@@ -19,6 +19,7 @@ from framework.nn import init
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, opened
 from suites.engine.contract.data_task import DataTask
+from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor
@@ -33,6 +34,7 @@ from suites.nlp.losses import two_way_divergence
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.models.heads import SequenceClassifier
+from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.problems import Classification, Problem
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.processor import TextProcessor, WritingProcessor
@@ -238,6 +240,13 @@ class NlpTask(DataTask[TrainData, EvalData]):
             limits = self._problem.limits(self.model, self._sequencer.tokenizer)
             return WritingProcessor(self._problem, self._sequencer, self._classes, limits)
         return TextProcessor(self._problem, self._sequencer, self._classes)
+
+    def generator(self, processor: Processor) -> Callable[[CacheSettings], TextGenerator] | None:
+        """What makes a generator of a language model; None for others."""
+        if not isinstance(processor, WritingProcessor) or not isinstance(self.model, LanguageModel):
+            return None
+        model = self.model
+        return lambda settings: processor.generator(model, settings)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Examples of the evaluation set, evenly spread over it."""

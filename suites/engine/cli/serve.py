@@ -16,10 +16,11 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Serve embeddings and scores over HTTP; see docs/howto/serving.md.",
+        description="Serve embeddings, scores and written texts over HTTP; see docs/howto/serving.md.",
         formatter_class=Defaults,
     )
     parser.add_argument("model", type=Path, help="the folder of an exported model or of a run, or a name of `zoo list`")
+    parser.add_argument("--fetch", action="store_true", help="fetch published weights of that name that are not here")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
     parser.add_argument("--name", help="of the model, in paths and answers; by default the folder's")
     parser.add_argument(
@@ -53,6 +54,14 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--tls-key", type=Path, help="its key")
     parser.add_argument("--drain", type=float, default=30.0, help="seconds to finish requests after SIGTERM or Ctrl-C")
     parser.add_argument("--token-file", type=Path, help="a file with the token that clients must show")
+    writes = parser.add_argument_group("texts that are written, by a run of a language model")
+    writes.add_argument("--cache-mb", type=float, default=512.0, help="of keys and values")
+    writes.add_argument("--max-new-tokens", type=int, default=1024, help="of a text")
+    writes.add_argument("--max-writing", type=int, default=32, help="texts that are written at the same time")
+    writes.add_argument("--max-waiting", type=int, default=1024, help="texts that wait; then requests get 503")
+    writes.add_argument("--step-tokens", type=int, default=256, help="of a step; longer prompts take several")
+    writes.add_argument("--write-seconds", type=float, default=300.0, help="for a request's texts")
+    writes.add_argument("--eight-bits", action="store_true", help="keep the weights of products in 8 bits")
     add_device_option(parser, "a run's own, the cpu for an export")
     add_products_option(parser)
     add_import_option(parser)
@@ -69,17 +78,22 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         from framework import set_num_threads
         from framework.limits import allow
         from suites.engine.predict.inference import open_model
+        from suites.engine.weights.runs import named_run
 
         try:
+            from suites.engine.contract.capabilities.generating import CacheSettings
             from suites.engine.serving.batcher import Limits
+            from suites.engine.serving.generation.engine import EngineLimits
             from suites.engine.serving.service import Settings
-            from suites.engine.serving.web.server import Other, Place, Server, read_token
+            from suites.engine.serving.web.server import Other, Place, Server, Writes, read_token
         except ImportError as error:
             from framework.extras import install_command
 
             print(f"error: {error}; install what serving needs: {install_command('serve')}", file=sys.stderr)
             return 2
 
+        if a.fetch and not a.model.exists():
+            named_run(str(a.model), fetch_all=True)
         model = open_model(a.model, a.weights, device=a.device, products=a.products)
         if a.threads is not None:  # after a run's config, which may set it too
             set_num_threads(a.threads)
@@ -114,7 +128,15 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 Other(open_model(folder, device=a.device, products=a.products), folder.resolve().name, share)
                 for folder, share in map(_share, a.split)
             ]
-            server = Server(model, settings, place, others=others, name=a.name)
+            limits = EngineLimits(
+                new_tokens=a.max_new_tokens,
+                waiting=a.max_waiting,
+                sequences=a.max_writing,
+                step_tokens=a.step_tokens,
+                seconds=a.write_seconds,
+            )
+            writes = Writes(CacheSettings(a.cache_mb, int8=a.eight_bits), limits)
+            server = Server(model, settings, place, others=others, name=a.name, writes=writes)
             print(f"serving {a.name or settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
             return server.run()
 

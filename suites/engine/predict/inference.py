@@ -27,6 +27,7 @@ from framework.predictor import Predictor
 from suites.engine.config.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.config.plugins import require_plugins
 from suites.engine.contract.capabilities import (
+    Generates,
     Publishes,
     TellsLines,
     adopt,
@@ -37,6 +38,7 @@ from suites.engine.contract.capabilities import (
 )
 from suites.engine.contract.feeding import Feed, Outputs
 from suites.engine.contract.fitting import fitting_of
+from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
 from suites.engine.contract.prediction import Prediction
 from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.contract.resources import load_deployed
@@ -68,6 +70,7 @@ class Model:
         replica: makes another `predict` on the same weights, to run at the same time in another thread.
         types: element type and shape of inputs and outputs by name, where they are known: of an exported model.
         feed: what makes the Program's inputs of a batch's arrays, of an exported model that has one.
+        generator: what makes a `TextGenerator` of it, of a run whose model writes token by token.
     """
 
     processor: Processor
@@ -76,6 +79,7 @@ class Model:
     replica: Callable[[], Predict]
     types: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     feed: Feed | None = None
+    generator: Callable[[CacheSettings], TextGenerator] | None = None
 
     def __call__(self, inputs: Any) -> list[Prediction]:
         """What the model says of each item.
@@ -161,7 +165,8 @@ def open_model(
         runtime = build_runtime(read_config(path))
         with placed(device, runtime, products):
             predict = predict_of(task, conv_algorithm=runtime.conv_algorithm)
-        return Model(processor, task.eval_inputs, *_in_turns(predict))
+        made = task.generator(processor) if isinstance(task, Generates) else None
+        return Model(processor, task.eval_inputs, *_in_turns(predict), generator=made)
     if not path.exists():
         hint = did_you_mean(str(path), record_names())
         raise CheckpointError(

@@ -23,6 +23,11 @@ from suites.nlp.models.language_names import described_language_model, names_of_
 from suites.nlp.models.writing import WritingModel, told
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # queries, keys and values [T, ...] to what heads give [T, D]
+Product = Callable[[nn.Linear, Tensor], Tensor]  # what a linear layer gives for rows [T, D]
+
+
+def _called(layer: nn.Linear, x: Tensor) -> Tensor:
+    return layer(x)
 
 
 class LanguageLayer(nn.Layer):
@@ -73,14 +78,16 @@ class LanguageLayer(nn.Layer):
         self._activation = activation("silu" if gated else "gelu_tanh")
         self._repeats = np.repeat(np.arange(kv_heads), heads // kv_heads)
 
-    def forward(self, x: Tensor, turns: tuple[Tensor, Tensor] | None, attend: Attend) -> Tensor:
+    def forward(
+        self, x: Tensor, turns: tuple[Tensor, Tensor] | None, attend: Attend, product: Product = _called
+    ) -> Tensor:
         """x, y: [T, D]; turns: cosines and sines [T, head_size / 2] of rotary positions; None for none."""
-        q, k, v = ops.split(self.qkv(self.norm1(x)), axis=1, sizes=self.sizes)
+        q, k, v = ops.split(product(self.qkv, self.norm1(x)), axis=1, sizes=self.sizes)
         if turns is not None:
             q = ops.rotary_embedding(q, *turns, heads=self.heads)
             k = ops.rotary_embedding(k, *turns, heads=self.kv_heads)
-        x = x + self.dropout(self.out(attend(q, k, v)))
-        return x + self.dropout(self._feed(self.norm2(x)))
+        x = x + self.dropout(product(self.out, attend(q, k, v)))
+        return x + self.dropout(self._feed(self.norm2(x), product))
 
     def seen(self, q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, key_offsets: Tensor | None) -> Tensor:
         """What the heads give, [T, D], of queries [T, D] and keys and values [K, ...] that they see."""
@@ -107,10 +114,10 @@ class LanguageLayer(nn.Layer):
         by_head = ops.reshape(x, shape=(0, self.kv_heads, self.head_size))
         return ops.flatten(ops.gather(by_head, framework.tensor(self._repeats), axis=1), start=1, end=2)
 
-    def _feed(self, x: Tensor) -> Tensor:
+    def _feed(self, x: Tensor, product: Product) -> Tensor:
         if self.gate is None:
-            return self.down(self._activation(self.up(x)))
-        return self.down(self._activation(self.gate(x)) * self.up(x))
+            return product(self.down, self._activation(product(self.up, x)))
+        return product(self.down, self._activation(product(self.gate, x)) * product(self.up, x))
 
 
 @register("text_model")
@@ -205,7 +212,7 @@ class LanguageModel(WritingModel):
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
         """Logits [T, V] of the word after each.  ids: int64 [T]; offsets: integer [B + 1]."""
-        x, about = self._embedded(ids, ops.ragged_positions(offsets, ids))
+        x, about = self.embedded(ids, ops.ragged_positions(offsets, ids))
         for layer in self.layers:
             x = layer(x, about, lambda q, k, v, layer=layer: layer.seen(q, k, v, offsets, None))
         return self._logits(x)
@@ -221,7 +228,7 @@ class LanguageModel(WritingModel):
         rows: Tensor,
     ) -> dict[str, Tensor]:
         """See `WritingModel.step`."""
-        x, about = self._embedded(ids, places)
+        x, about = self.embedded(ids, places)
         kept = ops.split(past, axis=1, sizes=[self._part] * (2 * len(self.layers)))
         fresh: list[Tensor] = []
         for i, layer in enumerate(self.layers):
@@ -235,7 +242,8 @@ class LanguageModel(WritingModel):
             x = layer(x, about, attend)
         return told(self._logits(ops.gather(x, rows))) | {"fresh": ops.concat(fresh, axis=1)}
 
-    def _embedded(self, ids: Tensor, places: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+    def embedded(self, ids: Tensor, places: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Word vectors [T, D], and cosines and sines of their rotary positions.  ids, places: int64 [T]."""
         x = self.words(ids)
         if self.places is not None:
             x = x + self.places(places)

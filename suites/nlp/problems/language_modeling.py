@@ -57,6 +57,11 @@ class LanguageModeling(WritingProblem):
         super().__init__(search or Search(temperature=0.8, top_p=0.95, max_length=200))
         self._loss, self._opens, self._ends = loss or CrossEntropy(), opens, ends
 
+    @property
+    def opens(self) -> bool:
+        """Whether the opening token stands before a text."""
+        return self._opens
+
     def encode(
         self,
         examples: Sequence[Passage],

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -44,6 +45,8 @@ class Tokenizer(ABC):
         mask: number of the token that stands for a hidden one ("[MASK]"), or None.
         closings_between: how many closing tokens stand between the texts of a pair.
         segments: 2 where the second text of a pair has a segment of its own, else 1.
+        chat: how messages become a prompt, a template of Jinja2; None where it is not said.
+        around: the texts of special tokens by the names that such a template gives them, as `bos_token`.
     """
 
     kind: ClassVar[str]
@@ -54,6 +57,8 @@ class Tokenizer(ABC):
     mask: int | None = None
     closings_between: ClassVar[int] = 1
     segments: ClassVar[int] = 2
+    chat: str | None = None
+    around: Mapping[str, str] = MappingProxyType({})
 
     @property
     def size(self) -> int:

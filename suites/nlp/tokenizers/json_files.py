@@ -37,6 +37,8 @@ _TRUSTED = frozenset(
     for most in ("", "{1,3}")
 )
 _ENDS = ("bos_token", "eos_token")  # of models that write
+_CHAT = "chat_template"
+_MOST_TEMPLATE = 1 << 18  # characters
 _SAID = {"cls_token": "opening", "sep_token": "closing", "mask_token": "mask"}
 
 
@@ -47,7 +49,8 @@ class JsonTokenizer(Tokenizer):
     Args:
         text: of the file.
         said: what tokenizer_config.json or special_tokens_map.json call `cls_token`, `sep_token`, `mask_token`, and
-            `bos_token`, `eos_token` of a model that writes: it may have nothing around a text, or but one before it.
+            `bos_token`, `eos_token` of a model that writes: it may have nothing around a text, or but one before it;
+            and its `chat_template`.
         where: the file, for messages.
 
     Raises:
@@ -80,6 +83,8 @@ class JsonTokenizer(Tokenizer):
         mask = self._said.get("mask_token")
         self.mask = next((numbers[token] for token in ((mask,) if mask else _MASKS) if token in numbers), None)
         self._check_said(where)
+        self.chat = self._said.get(_CHAT)
+        self.around = {name: token for name, token in self._said.items() if name != _CHAT}
         self._space = " " if "ByteLevel" in _types(fields.get("pre_tokenizer")) else ""
 
     def _around(self, where: str, numbers: Mapping[str, int]) -> tuple[int | None, int, int, int]:
@@ -208,6 +213,21 @@ def _said(folder: Path) -> Iterator[tuple[str, str]]:
             text = value.get("content") if isinstance(value, dict) else value
             if isinstance(text, str):
                 yield name, text
+        yield from _template(fields, path)
+    if (template := folder / "chat_template.jinja").is_file():
+        yield from _template({_CHAT: read_text(template)}, template)
+
+
+def _template(fields: Any, path: Path) -> Iterator[tuple[str, str]]:
+    """The template of chats, of several the one called default."""
+    found = fields.get(_CHAT) if isinstance(fields, dict) else None
+    if isinstance(found, list):
+        named = [each for each in found if isinstance(each, dict) and each.get("name") == "default"]
+        found = named[0].get("template") if named else None
+    if isinstance(found, str):
+        if len(found) > _MOST_TEMPLATE:
+            raise CheckpointError(f"{path}: its chat_template has {len(found)} characters; {_MOST_TEMPLATE} are read")
+        yield _CHAT, found
 
 
 @register("tokenizer")
@@ -234,6 +254,8 @@ class PublishedTokenizer(Tokenizer):
     mask = property(lambda self: self._own.mask)
     closings_between = property(lambda self: self._own.closings_between)
     segments = property(lambda self: self._own.segments)
+    chat = property(lambda self: self._own.chat)
+    around = property(lambda self: self._own.around)
 
     def _encode(self, texts: list[str]) -> list[Tokens]:
         return self._own._encode(texts)

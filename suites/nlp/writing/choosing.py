@@ -6,7 +6,7 @@ Letters: B texts, N hypotheses of all texts, V words.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,12 +71,11 @@ class Chooser(ABC):
         """Scores with words that are there already made less likely; log-probabilities again."""
         if self.search.repetition_penalty == 1:
             return scores
-        logits = scores.astype(np.float64) + totals[:, None]
-        for i, live in enumerate(self.live):
-            repeated = np.unique([*self.seen[live.text], *live.ids]).astype(np.int64)
-            old, by = logits[i, repeated], self.search.repetition_penalty
-            logits[i, repeated] = np.where(old > 0, old / by, old * by)
-        return _log_softmax(logits)
+        repeated = [(*self.seen[live.text], *live.ids) for live in self.live]
+        return np.stack([
+            penalized(row, float(total), ids, self.search.repetition_penalty)
+            for row, total, ids in zip(scores, totals, repeated, strict=True)
+        ])  # fmt: skip
 
     def _finish(self, live: Live, ids: tuple[int, ...], score: float, complete: bool) -> None:
         length = len(ids) - self.given[live.text] + 1
@@ -136,11 +135,8 @@ class Drawing(Chooser):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         count = self.search.results
-        self._draws = [[self._stream(k) for k in range(count)] for _ in self.done]
+        self._draws = [[stream_of(self.search.seed, k) for k in range(count)] for _ in self.done]
         self._first = True
-
-    def _stream(self, number: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self.search.seed, number])))
 
     def advance(self, scores: np.ndarray, totals: np.ndarray) -> None:
         """See `Chooser.advance`; the first step begins all results of a text."""
@@ -153,9 +149,7 @@ class Drawing(Chooser):
             self._first = False
         going = []
         for row, live in every:
-            words, chances = kept[row]
-            at = np.searchsorted(np.cumsum(chances), self._draws[live.text][live.number].random(), side="right")
-            word = int(words[min(int(at), len(words) - 1)])
+            word = drawn(*kept[row], self._draws[live.text][live.number])
             longer, score = (*live.ids, word), live.score + float(logs[row, word])
             if word == self.stop:
                 self._finish(live, live.ids, score, True)
@@ -168,14 +162,31 @@ class Drawing(Chooser):
         self.live = going
 
 
+def stream_of(seed: int, number: int) -> np.random.Generator:
+    """The random numbers of a text's result `number`."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, number])))
+
+
+def penalized(scores: np.ndarray, total: float, repeated: Collection[int], by: float) -> np.ndarray:
+    """Log-probabilities [V] with `repeated` words made less likely, float64; see `Search.repetition_penalty`."""
+    logits, again = scores.astype(np.float64) + total, np.unique(np.array([*repeated], np.int64))
+    old = logits[again]
+    logits[again] = np.where(old > 0, old / by, old * by)
+    return _log_softmax(logits)
+
+
+def drawn(words: np.ndarray, chances: np.ndarray, random: np.random.Generator) -> int:
+    """One of the words by its chance."""
+    at = np.searchsorted(np.cumsum(chances), random.random(), side="right")
+    return int(words[min(int(at), len(words) - 1)])
+
+
 def filtered(logs: np.ndarray, search: Search) -> tuple[np.ndarray, np.ndarray]:
     """The words that may be drawn, likeliest first, and their probabilities, float64, which sum to 1.
 
     logs: [V], log-probabilities. They are divided by the temperature first, then cut by top_k, top_p and min_p.
     """
-    order = np.argsort(-logs, kind="stable")
-    if search.top_k is not None:
-        order = order[: search.top_k]
+    order = _likeliest(logs, search.top_k)
     chances = np.exp(_log_softmax(logs[order].astype(np.float64) / search.temperature))
     keep = np.ones(len(order), bool)
     if search.top_p is not None:
@@ -184,6 +195,15 @@ def filtered(logs: np.ndarray, search: Search) -> tuple[np.ndarray, np.ndarray]:
         keep &= chances >= search.min_p * chances[0]
     keep[0] = True
     return order[keep], chances[keep] / chances[keep].sum()
+
+
+def _likeliest(logs: np.ndarray, count: int | None) -> np.ndarray:
+    """The places of the largest numbers, largest first, of equal ones the first: `count` of them, None for all."""
+    if count is None or count >= len(logs):
+        return np.argsort(-logs, kind="stable")
+    least = -np.partition(-logs, count - 1)[count - 1]
+    above = np.flatnonzero(logs >= least)  # ties among them
+    return above[np.argsort(-logs[above], kind="stable")][:count]
 
 
 def _log_softmax(x: np.ndarray) -> np.ndarray:

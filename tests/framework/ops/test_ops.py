@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import framework
+import framework.autograd.rules
 from framework import _core
 from framework.autograd.check import check_gradients
 from framework.autograd.rule_table import RULES

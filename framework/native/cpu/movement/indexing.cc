@@ -93,10 +93,17 @@ PADDOCK_CPU_KERNEL(scatter) {
   const int64_t count = c.in("indices").numel(), bytes = d.inner * dtype_size(x.dtype());
   const CheckedIndices indices(c, "indices", d.n, /*wrap=*/true, "the axis");
   copy_unless_same(x, y);
-  const auto last = last_at(indices.data(), count, d.n);
   const char* from = c.in("updates").data<char>();
   char* to = y.data<char>();
   const int64_t* index = indices.data();
+  if (count < d.n / 8) {  // a few places of many: one after the other, so that the last counts, without a table of all
+    parallel_for(d.outer, copy_grain(bytes * std::max<int64_t>(1, count)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin * count; r < end * count; ++r)
+        copy_block(to + (r / count * d.n + index[r % count]) * bytes, from + r * bytes, bytes);
+    });
+    return;
+  }
+  const auto last = last_at(index, count, d.n);
   parallel_for(d.outer * count, copy_grain(bytes), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t p = index[r % count];

@@ -1,5 +1,5 @@
-// Sixteen 32-bit words side by side, and their products of 64 bits, for generators of random numbers. Beside vec.h the
-// only file of the kernels that asks for an instruction set: compilers take the slow product of 64-bit words for it.
+// Sixteen 32-bit words and their products of 64 bits, for random numbers; bytes as float. Beside vec.h the only file of
+// the kernels that asks for an instruction set: compilers take the slow product of 64-bit words for it.
 #pragma once
 #include "cpu/vec/vec.h"
 
@@ -55,6 +55,21 @@ PADDOCK_INLINE void multiply_wide(const Words16& a, uint32_t m, Words16& high, W
       high.part[i][j] = static_cast<uint32_t>(product >> 32);
       low.part[i][j] = static_cast<uint32_t>(product);
     }
+#endif
+}
+
+// Vec<float>::kSize numbers of 8 bits as float.
+PADDOCK_INLINE Vec<float> load_bytes(const int8_t* p) {
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {(Vec<float>::Native)_mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, bytes))};
+#elif defined(__AVX2__) && defined(__FMA__)
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return {(Vec<float>::Native)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))};
+#else
+  Vec<float> x;
+  for (int i = 0; i < Vec<float>::kSize; ++i) x.v[i] = static_cast<float>(p[i]);
+  return x;
 #endif
 }
 

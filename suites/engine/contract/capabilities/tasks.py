@@ -13,6 +13,7 @@ from framework.errors import NotSupportedError
 if TYPE_CHECKING:
     from framework import Tensor
     from suites.engine.contract.batch import Batch
+    from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
     from suites.engine.contract.processor import Processor
     from suites.engine.contract.task import Task
     from suites.engine.reporting import Case, Marked, Plot, Tally
@@ -90,6 +91,14 @@ class PlotsRuns(Protocol):
     @classmethod
     def run_plots(cls, run: Path) -> Sequence[Plot]:
         """Return plots of what this kind of task wrote into a run's folder."""
+
+
+@runtime_checkable
+class Generates(Protocol):
+    """Models that may write token by token, for many requests at once."""
+
+    def generator(self, processor: Processor) -> Callable[[CacheSettings], TextGenerator] | None:
+        """Return what makes the generator with this processor; None for a model that does not write so."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ import pydantic
 from fastapi import FastAPI, Request, Response
 
 from suites.engine.serving.errors import NotThere, RequestError, shown
+from suites.engine.serving.generation.engine import Engine
 from suites.engine.serving.metrics import CONTENT_TYPE, text_of
 from suites.engine.serving.pooling import normalized
 from suites.engine.serving.service import Answer, Service
@@ -32,6 +33,7 @@ from suites.engine.serving.web.http import (
     parse,
     while_connected,
 )
+from suites.engine.serving.web.openai import add_generation
 
 
 class _Asked(pydantic.BaseModel):
@@ -124,6 +126,7 @@ def make_app(
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
     any_host: bool = False,
+    engine: Engine | None = None,
 ) -> FastAPI:
     """Return the application of a service whose workers run.
 
@@ -133,6 +136,7 @@ def make_app(
         say: gets what belongs in a log.
         most: requests at a time; more get 503.
         hosts, origins, any_host: see `gates.SameSite`.
+        engine: what writes texts, of a model that does; it runs.
     """
     split = models if isinstance(models, Split) else Split(models.settings.name, models)
     service = split.first
@@ -146,7 +150,9 @@ def make_app(
     bodies = Bodies(service.settings.max_body, service.settings.max_bodies)
     _add_v1(app, split, bodies)
     _add_models(app, split)
-    _add_health(app, split)
+    if engine is not None:
+        add_generation(app, engine, [service.settings.name], bodies, service.settings.max_values)
+    _add_health(app, split, engine)
     open_inference.add_routes(app, split, bodies)
     if token is not None:
         app.add_middleware(Guard, token=token)
@@ -247,12 +253,12 @@ def _tail(service: Service, found: Answer) -> dict[str, Any]:
     return {"model": service.settings.name, "usage": usage}
 
 
-def _add_health(app: FastAPI, split: Split) -> None:
+def _add_health(app: FastAPI, split: Split, engine: Engine | None) -> None:
     @app.get("/health", tags=["health"], responses={503: {"model": Problem}})
     async def health() -> Response:
         """Whether requests are answered now, and what waits."""
         state = {"model": split.name, "waiting": sum(service.batcher.waiting for service in split.services)}
-        problem = split.not_ready()
+        problem = split.not_ready() or (engine.trouble() if engine is not None else None)
         return json_response(state | {"error": shown(problem)}, 503) if problem else json_response(state)
 
     @app.get("/metrics", tags=["health"], response_class=Response)

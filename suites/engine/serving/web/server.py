@@ -20,7 +20,9 @@ import uvicorn
 
 from framework.errors import DataError
 from suites.engine.command_line import INTERRUPTED
+from suites.engine.contract.capabilities.generating import CacheSettings
 from suites.engine.predict.inference import Model
+from suites.engine.serving.generation.engine import Engine, EngineLimits
 from suites.engine.serving.service import Service, Settings
 from suites.engine.serving.split import Arm, Split
 from suites.engine.serving.web.app import make_app
@@ -82,6 +84,18 @@ class Other(NamedTuple):
     share: float
 
 
+class Writes(NamedTuple):
+    """How a model that writes is asked.
+
+    Attributes:
+        cache: of keys and values.
+        limits: of requests and steps.
+    """
+
+    cache: CacheSettings
+    limits: EngineLimits
+
+
 class Server:
     """One model on one address, or several between which requests are shared out.
 
@@ -99,6 +113,7 @@ class Server:
         others: Sequence[Other] = (),
         name: str | None = None,
         say: Callable[[str], None] | None = None,
+        writes: Writes | None = None,
     ) -> None:
         """Runs the networks once and takes the address.
 
@@ -109,6 +124,7 @@ class Server:
             others: further models.
             name: under which requests are shared out; by default that of the first model.
             say: gets what belongs in a log; by default standard error, which nobody waits for.
+            writes: how the first model writes texts; None for one that does not.
 
         Raises OSError if the address is not to be had, AttributeValueError for names or shares that do not go together.
         """
@@ -124,10 +140,14 @@ class Server:
         self._split = Split(name or settings.name, self.service, arms)
         for service in self._split.services:
             service.warm_up()
+        self._engine = None
+        if writes is not None and model.generator is not None:
+            self._engine = Engine(model.generator(writes.cache), writes.limits, self._say)
+            self._engine.warm_up()
         self._socket = _listen(place.host, place.port)
         host = f"[{place.host}]" if ":" in place.host else place.host
         self.url = f"{'https' if place.certificate else 'http'}://{host}:{self._socket.getsockname()[1]}"
-        self._server = _DrainingServer(_config(self._split, place, self._say), self.service, place)
+        self._server = _DrainingServer(_config(self._split, place, self._say, self._engine), self.service, place)
 
     def run(self) -> int:
         """Serve until SIGTERM, SIGHUP, Ctrl-C or `stop`; finish what was taken; return the exit status.
@@ -140,8 +160,12 @@ class Server:
             with _noting_signals(at_hangup=self.stop) as received:
                 for service in self._split.services:
                     service.start()
+                if self._engine is not None:
+                    self._engine.start()
                 self._server.run(sockets=[self._socket])
                 finished = min(service.close(self._drain) for service in self._split.services)  # all are closed
+                if self._engine is not None:
+                    finished = self._engine.close(self._drain) and finished
         finally:
             sys.setswitchinterval(before)
             self._socket.close()
@@ -213,7 +237,7 @@ class _DrainingServer(uvicorn.Server):
         return await super().on_tick(counter) or over
 
 
-def _config(split: Split, place: Place, say: Callable[[str], None]) -> uvicorn.Config:
+def _config(split: Split, place: Place, say: Callable[[str], None], engine: Engine | None) -> uvicorn.Config:
     app = make_app(
         split,
         token=place.token,
@@ -222,8 +246,10 @@ def _config(split: Split, place: Place, say: Callable[[str], None]) -> uvicorn.C
         hosts=place.hosts,
         origins=place.origins,
         any_host=place.any_host,
+        engine=engine,
     )
-    seconds = BODY_SECONDS + 2 * split.first.settings.timeout  # the last part for a client that reads slowly
+    answer = max(split.first.settings.timeout, 0.0 if engine is None else engine.limits.seconds)
+    seconds = BODY_SECONDS + 2 * answer  # the last part for a client that reads slowly
     bounds = Bounds(place.max_connections, header_seconds=place.header_seconds, request_seconds=seconds)
     return uvicorn.Config(
         app,

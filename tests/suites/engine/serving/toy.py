@@ -25,7 +25,7 @@ from suites.engine.predict.inference import Model, open_model
 from suites.engine.registry import register
 from suites.engine.serving.pooling import pool
 from suites.engine.serving.service import Settings
-from suites.engine.serving.web.server import Other, Place, Server
+from suites.engine.serving.web.server import Other, Place, Server, Writes
 
 WORDS, WIDTH, LONGEST = 64, 8, 512
 TABLE = np.random.default_rng(0).normal(size=(WORDS, WIDTH)).astype(np.float32)
@@ -145,11 +145,13 @@ def running(
     *,
     others: Sequence[Other] = (),
     name: str | None = None,
+    writes: Writes | None = None,
     **place: Any,
 ) -> Iterator[Server]:
     """A server in a thread; `server.said` holds its log, `server.status` its exit status afterwards."""
     said: list[str] = []
-    server = Server(model, settings, Place(**{"port": 0, **place}), others=others, name=name, say=said.append)
+    where = Place(**{"port": 0, **place})
+    server = Server(model, settings, where, others=others, name=name, say=said.append, writes=writes)
     server.said = said  # type: ignore[attr-defined]
 
     def run() -> None:

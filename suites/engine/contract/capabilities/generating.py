@@ -1,0 +1,104 @@
+"""What a model that writes token by token is to a generation engine: the engine knows tokens as numbers only.
+
+Letters: T new tokens, B sequences, P pages of a sequence, R tokens whose next is asked for, V tokens of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from framework.errors import AttributeValueError
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """The cache of keys and values.
+
+    Args:
+        megabytes: that its pages take.
+        page: tokens of one.
+        int8: keep the weights of products in 8 bits.
+    """
+
+    megabytes: float = 512
+    page: int = 16
+    int8: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.megabytes < 1 << 20 or not 1 <= self.page <= 1 << 12:
+            raise AttributeValueError(
+                f"CacheSettings: megabytes is {self.megabytes} and page {self.page}; the first must be above 0 and "
+                "below 1048576, the second between 1 and 4096"
+            )
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the tokens of a request are chosen; bounds are the generator's to check.
+
+    Attributes:
+        temperature: 0 takes the likeliest.
+        top_p, top_k, min_p: among which tokens; None for all.
+        repetition_penalty: 1 for none.
+        seed: the same seed and prompt give the same again.
+    """
+
+    temperature: float = 1.0
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+
+class Chooses(Protocol):
+    """Chooses the tokens of one sequence, one after the other."""
+
+    def choose(self, scores: np.ndarray, total: float) -> int:
+        """The next token.  scores: log-probabilities [V]; scores + total are the logits.
+
+        Raises DataError where they are no numbers.
+        """
+
+
+class TextGenerator(Protocol):
+    """A model that writes, with a cache of pages.
+
+    Attributes:
+        context: tokens of a sequence at most, the prompt among them.
+        pages: of the cache.
+        page: tokens of one.
+        stop: the token that ends a text.
+    """
+
+    context: int
+    pages: int
+    page: int
+    stop: int
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a prompt, at least one."""
+
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The tokens of a prompt that messages with `role` and `content` make.
+
+        Raises NotSupportedError for a model without a template, DataError where its template refuses them.
+        """
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of tokens."""
+
+    def chooser(self, sampling: Sampling, number: int, prompt: Sequence[int]) -> Chooses:
+        """What chooses the tokens of a prompt's result `number`; AttributeValueError for a value out of bounds."""
+
+    def step(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Scores [R, V], log-probabilities, and totals [R], which make them logits, of the tokens behind `rows`.
+
+        Args:
+            arrays: ids int64 [T], offsets int64 [B + 1], tables int64 [B, P], lengths int64 [B] as of
+                `ops.paged_attention`, rows int64 [R].
+        """

@@ -1,0 +1,316 @@
+"""Engine: runs the steps of a `TextGenerator` in a thread of its own, and tells who asked what was written.
+
+It knows neither HTTP nor a network: prompts come as tokens, answers go as `Piece`s to whoever is named with a request.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from framework.errors import DataError, PaddockError
+from suites.engine.contract.capabilities.generating import Chooses, Sampling, TextGenerator
+from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
+from suites.engine.serving.generation.pool import PagePool
+from suites.engine.serving.generation.scheduler import Part, Scheduler
+from suites.engine.serving.generation.scheduler import Sequence as Tokens
+from suites.engine.serving.generation.texts import Growing
+
+Finish = Literal["stop", "length"]
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """What requests may ask, and what a step may hold.
+
+    Args:
+        new_tokens: of a text at most.
+        results: of a prompt at most.
+        waiting: sequences that wait at most; then requests get 503.
+        sequences: that write at the same time at most.
+        step_tokens: of a step; a prompt that is longer takes several.
+        seconds: for an answer.
+    """
+
+    new_tokens: int = 1024
+    results: int = 16
+    waiting: int = 1024
+    sequences: int = 32
+    step_tokens: int = 256
+    seconds: float = 300.0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What became of one result of a request.
+
+    Attributes:
+        number: which result.
+        text: what is new of it.
+        tokens: that were written so far, the one that ends a text among them.
+        finish: why it is done; None while it is not.
+        error: why there is no more of it.
+    """
+
+    number: int
+    text: str = ""
+    tokens: int = 0
+    finish: Finish | None = None
+    error: RequestError | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a request asks for.
+
+    Attributes:
+        prompt: tokens.
+        new_tokens: to write at most; None for as many as there may be.
+        results: how many texts.
+        sampling: how tokens are chosen.
+        stops: texts that end a result.
+        client: who asks: turns are shared out among clients.
+    """
+
+    prompt: Sequence[int]
+    new_tokens: int | None = None
+    results: int = 1
+    sampling: Sampling = field(default_factory=Sampling)
+    stops: Sequence[str] = ()
+    client: str = ""
+
+
+@dataclass(eq=False)
+class _Result:
+    ticket: Ticket
+    number: int
+    tokens: Tokens
+    chooser: Chooses
+    growing: Growing
+    written: int = 0
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A request that was taken.
+
+    Attributes:
+        deliver: gets every piece, in the engine's thread, and returns at once.
+        deadline: by the monotonic clock.
+    """
+
+    deliver: Callable[[Piece], None]
+    deadline: float
+    results: list[_Result] = field(default_factory=list)
+
+    @property
+    def reused(self) -> int:
+        """Tokens of the prompt that were in the cache; of several results, of the first."""
+        return next((r.tokens.reused for r in self.results if r.tokens.reused is not None), 0)
+
+
+class Engine:
+    """Writes for many requests at once.
+
+    Args:
+        generator: the model.
+        limits: what is allowed.
+        say: gets what belongs in a log.
+
+    Attributes:
+        limits: what is allowed.
+        steps, written, computed: steps, tokens that were written, and tokens that went through the network, ever.
+    """
+
+    def __init__(self, generator: TextGenerator, limits: EngineLimits, say: Callable[[str], None]) -> None:
+        self.generator, self.limits, self._say = generator, limits, say
+        self.pool = PagePool(generator.pages, generator.page)
+        self.scheduler = Scheduler(self.pool, tokens=limits.step_tokens, sequences=limits.sequences)
+        self.steps = self.written = self.computed = 0
+        self._results: dict[Tokens, _Result] = {}
+        self._new: list[_Result] = []
+        self._gone: list[Ticket] = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self._span = -(-generator.context // generator.page)  # pages of a table
+        self._thread = threading.Thread(target=self._work, name="generation", daemon=True)
+
+    def warm_up(self) -> None:
+        """Run a step, so that the first request is not slow.  What it writes to the cache nobody reads."""
+        one = np.array([1], np.int64)
+        tables = np.zeros((1, self._span), np.int64)
+        offsets = np.array([0, 1], np.int64)
+        arrays = {"ids": one - 1, "offsets": offsets, "tables": tables, "lengths": one, "rows": one - 1}
+        self.generator.step(arrays)
+
+    # -- from any thread
+    def start(self) -> None:
+        """Start to work."""
+        self._thread.start()
+
+    def close(self, timeout: float) -> bool:
+        """Take nothing new, finish what was taken for so many seconds; return whether all of it was."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def trouble(self) -> str | None:
+        """Why nothing is written any more; None if all is well."""
+        dead = self._thread.ident is not None and not self._thread.is_alive() and not self._closed
+        return "the generation thread died" if dead else None
+
+    def submit(self, wish: Wish, deliver: Callable[[Piece], None]) -> Ticket:
+        """Take a request; its pieces go to `deliver`.
+
+        Raises RequestError for values out of bounds or a prompt that has no room, QueueFull where too many wait.
+        """
+        most = self._most(wish)
+        choosers = [self._chooser(wish, number) for number in range(wish.results)]
+        ticket = Ticket(deliver, time.monotonic() + self.limits.seconds)
+        for number, chooser in enumerate(choosers):
+            tokens = Tokens(wish.client, list(wish.prompt), most)
+            growing = Growing(self.generator.text, wish.stops)
+            ticket.results.append(_Result(ticket, number, tokens, chooser, growing))
+        with self._changed:
+            if self._closed:
+                raise Closed("the server is shutting down; ask another one")
+            if self.scheduler.waiting + len(self._new) + wish.results > self.limits.waiting:
+                raise QueueFull(f"{self.limits.waiting} texts wait to be written; try again in 1 s", 1)
+            self._new += ticket.results
+            self._changed.notify()
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Write no more of a request; its pages are free before the next step."""
+        with self._changed:
+            self._gone.append(ticket)
+            self._changed.notify()
+
+    def _most(self, wish: Wish) -> int:
+        """Tokens of the prompt and of what is written, at most."""
+        length, limits = len(wish.prompt), self.limits
+        if wish.new_tokens is not None and not 1 <= wish.new_tokens <= limits.new_tokens:
+            raise RequestError(f"max_tokens: is {wish.new_tokens}; it must lie between 1 and {limits.new_tokens}")
+        if not 1 <= wish.results <= limits.results:
+            raise RequestError(f"n: is {wish.results}; it must lie between 1 and {limits.results}")
+        if any(not stop for stop in wish.stops):
+            raise RequestError("stop: has an empty text, which is in every text; take it out")
+        if length >= self.generator.context:
+            raise RequestError(
+                f"the prompt has {length} tokens; the model has places for {self.generator.context}, one of them at "
+                "least for the answer"
+            )
+        asked = limits.new_tokens if wish.new_tokens is None else wish.new_tokens
+        most = min(length + asked, self.generator.context)
+        room = self.pool.size * self.pool.page
+        if wish.new_tokens is None:  # whoever names no number gets what there is room for
+            most = min(most, room)
+        if most > room or most <= length:
+            raise TooLarge(
+                f"the prompt has {length} tokens and the answer may have {max(most - length, 1)}; the cache has room "
+                f"for {room} (--cache-mb)"
+            )
+        return most
+
+    def _chooser(self, wish: Wish, number: int) -> Chooses:
+        try:
+            return self.generator.chooser(wish.sampling, number, wish.prompt)
+        except PaddockError as error:
+            raise RequestError(str(error).partition(": ")[2] or str(error)) from None
+
+    # -- in the engine's thread
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not (self._new or self._gone or self._results or self._closed):
+                    self._changed.wait()
+                if self._closed and not (self._new or self._results):
+                    return
+                self._take_in()
+                parts = self.scheduler.plan()
+            if not parts:
+                continue
+            try:
+                scores, totals = self.generator.step(self._arrays(parts))
+            except Exception as error:
+                self._say(f"a step of generation failed ({type(error).__name__}: {error})")
+                self._fail(parts, Broken(f"a step of generation failed: {error}"))
+                continue
+            with self._changed:
+                self.scheduler.done(parts)
+            self.steps += 1
+            self.computed += sum(part.end - part.begin for part in parts)
+            for part, row, total in zip([p for p in parts if p.asks], scores, totals, strict=True):
+                self._choose(self._results[part.sequence], row, float(total))
+
+    def _take_in(self) -> None:
+        """Let in who is new, let go who is gone or late."""
+        for result in self._new:
+            self._results[result.tokens] = result
+            self.scheduler.add(result.tokens)
+        self._new.clear()
+        gone, now = set(map(id, self._gone)), time.monotonic()
+        self._gone.clear()
+        for result in list(self._results.values()):
+            if id(result.ticket) in gone:
+                self._leave(result)
+            elif now > result.ticket.deadline:
+                late = DeadlineExceeded(f"the text was not written within {self.limits.seconds:.0f} s")
+                self._leave(result)
+                result.ticket.deliver(Piece(result.number, error=late))
+
+    def _arrays(self, parts: Sequence[Part]) -> dict[str, np.ndarray]:
+        lengths = np.array([part.end for part in parts], np.int64)
+        counts = np.array([part.end - part.begin for part in parts], np.int64)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        tables = np.zeros((len(parts), self._span), np.int64)
+        for row, part in zip(tables, parts, strict=True):
+            row[: len(part.sequence.pages)] = part.sequence.pages
+        ids = np.concatenate([np.array(p.sequence.tokens[p.begin : p.end], np.int64) for p in parts])
+        rows = offsets[1:][[part.asks for part in parts]] - 1
+        return {"ids": ids, "offsets": offsets, "tables": tables, "lengths": lengths, "rows": rows}
+
+    def _choose(self, result: _Result, scores: np.ndarray, total: float) -> None:
+        tokens = result.tokens
+        try:
+            token = result.chooser.choose(scores, total)
+        except DataError as error:
+            self._drop(result, Piece(result.number, error=Broken(str(error))))
+            return
+        self.written += 1
+        result.written += 1
+        if token == self.generator.stop:
+            self._drop(result, Piece(result.number, result.growing.end(), result.written, "stop"))
+            return
+        tokens.tokens.append(token)
+        new, growing = result.growing.add(token), result.growing
+        if growing.stopped:
+            self._drop(result, Piece(result.number, new, result.written, "stop"))
+        elif len(tokens.tokens) >= tokens.most:
+            new += growing.end()
+            why: Finish = "stop" if growing.stopped else "length"
+            self._drop(result, Piece(result.number, new, result.written, why))
+        elif new:
+            result.ticket.deliver(Piece(result.number, new, result.written))
+
+    def _fail(self, parts: Sequence[Part], error: RequestError) -> None:
+        for part in parts:
+            result = self._results[part.sequence]
+            self._drop(result, Piece(result.number, error=error))
+
+    def _drop(self, result: _Result, piece: Piece) -> None:
+        with self._changed:
+            self._leave(result)
+        result.ticket.deliver(piece)
+
+    def _leave(self, result: _Result) -> None:
+        if self._results.pop(result.tokens, None) is not None:
+            self.scheduler.remove(result.tokens)

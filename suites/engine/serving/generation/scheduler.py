@@ -1,0 +1,193 @@
+"""Scheduler: which tokens of which sequences the next step computes.
+
+Sequences join and leave between steps (continuous batching, Yu et al. 2022, Orca). A step has the next token of every
+sequence that writes, and parts of prompts as far as its tokens reach. Where pages run out, the sequence that came last
+gives its own back and waits; what it wrote becomes a part of its prompt. Whose turn it is to come in is decided by the
+tokens that clients had so far (virtual token counters, Sheng et al. 2024, arXiv:2401.00588).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from framework.errors import AttributeValueError
+from suites.engine.serving.generation.pool import ROOT, Digest, PagePool, digest_of
+
+
+@dataclass(eq=False)
+class Sequence:
+    """Tokens that are being written.
+
+    Attributes:
+        client: who asked.
+        tokens: the prompt, and what was written so far.
+        most: tokens that there may be in the end, the prompt among them.
+        computed: tokens whose keys and values are in the cache.
+        reused: tokens of the prompt that were in the cache when it came in first.
+        pages: where they are.
+        digests: of its full pages.
+    """
+
+    client: str
+    tokens: list[int]
+    most: int
+    computed: int = 0
+    reused: int | None = None
+    pages: list[int] = field(default_factory=list)
+    digests: list[Digest] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tokens begin ... end - 1 of a sequence, to be computed; `asks`: what follows the last is wanted."""
+
+    sequence: Sequence
+    begin: int
+    end: int
+
+    @property
+    def asks(self) -> bool:
+        """Whether they reach the sequence's end, so that the next token is chosen."""
+        return self.end == len(self.sequence.tokens)
+
+
+class Scheduler:
+    """Sequences that wait and sequences that write.
+
+    Args:
+        pool: the pages.
+        tokens: of a step at most, more only where more sequences write.
+        sequences: that write at the same time at most.
+    """
+
+    def __init__(self, pool: PagePool, *, tokens: int = 256, sequences: int = 32) -> None:
+        if min(tokens, sequences) < 1:
+            raise AttributeValueError(f"Scheduler: {tokens} tokens and {sequences} sequences; both must be at least 1")
+        self.pool, self._tokens, self._sequences = pool, tokens, sequences
+        self._running: list[Sequence] = []  # in the order in which they came in
+        self._waiting: dict[str, deque[Sequence]] = {}
+        self._served: dict[str, int] = {}  # tokens of clients that have something here
+
+    @property
+    def running(self) -> int:
+        """Sequences that write."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Sequences that wait."""
+        return sum(map(len, self._waiting.values()))
+
+    def fits(self, most: int) -> bool:
+        """Whether a sequence of so many tokens has room in the pool when it is alone."""
+        return self._pages_of(most) <= self.pool.size
+
+    def add(self, sequence: Sequence) -> None:
+        """Let a sequence wait; AttributeValueError for one that never has room."""
+        if not sequence.tokens or sequence.most <= len(sequence.tokens) or not self.fits(sequence.most):
+            raise AttributeValueError(
+                f"Scheduler: a sequence of {len(sequence.tokens)} tokens that grows to {sequence.most} does not fit "
+                f"into {self.pool.size} pages of {self.pool.page}"
+            )
+        if sequence.client not in self._served:  # who was away is not owed for it
+            self._served[sequence.client] = min(self._served.values(), default=0)
+        self._waiting.setdefault(sequence.client, deque()).append(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Forget a sequence that is done or not wanted any more; its pages are free."""
+        if sequence in self._running:
+            self._running.remove(sequence)
+        elif sequence in (own := self._waiting.get(sequence.client, deque())):
+            own.remove(sequence)
+        self._give_back(sequence)
+        self._tidy(sequence.client)
+
+    def plan(self) -> list[Part]:
+        """What the next step computes; nothing where nothing is to do.  `done` says that it was."""
+        parts: dict[Sequence, Part] = {}
+        room = self._tokens
+        writing = [s for s in self._running if len(s.tokens) - s.computed == 1]
+        for sequence in writing:  # a step's tokens never hold back those that write
+            if sequence in self._running and self._reach(sequence, len(sequence.tokens)):
+                parts[sequence] = Part(sequence, sequence.computed, len(sequence.tokens))
+                room -= 1
+        for sequence in [s for s in self._running if s not in parts]:
+            room -= self._prompt(sequence, room, parts)
+        while room > 0 and len(self._running) < self._sequences and (joined := self._next()) is not None:
+            room -= self._prompt(joined, room, parts)
+        # Who gave its pages back in between is no part of the step, or begins anew.
+        return [part for s, part in parts.items() if s in self._running and part.begin == s.computed]
+
+    def done(self, parts: Iterable[Part]) -> None:
+        """Take in that parts were computed: their pages are known to others from now on."""
+        for part in parts:
+            sequence = part.sequence
+            sequence.computed = part.end
+            self._served[sequence.client] += part.end - part.begin
+            page = self.pool.page
+            for full in range(len(sequence.digests), sequence.computed // page):
+                before = sequence.digests[-1] if sequence.digests else ROOT
+                digest = digest_of(before, sequence.tokens[full * page : (full + 1) * page])
+                sequence.digests.append(digest)
+                self.pool.publish(sequence.pages[full], digest)
+
+    def _prompt(self, sequence: Sequence, room: int, parts: dict[Sequence, Part]) -> int:
+        """Put as much of a prompt into the step as there is room for; return its tokens."""
+        end = min(len(sequence.tokens), sequence.computed + room)
+        if end <= sequence.computed or sequence not in self._running or not self._reach(sequence, end):
+            return 0
+        parts[sequence] = Part(sequence, sequence.computed, end)
+        return end - sequence.computed
+
+    def _next(self) -> Sequence | None:
+        """The sequence that comes in: of the client that had least; None where its prompt has no pages now."""
+        clients = [client for client, own in self._waiting.items() if own]
+        if not clients:
+            return None
+        client = min(clients, key=lambda name: self._served[name])
+        sequence = self._waiting[client][0]
+        known, idle = self.pool.count(sequence.tokens)
+        growing = sum(len(s.pages) < self._pages_of(min(len(s.tokens) + 1, s.most)) for s in self._running)
+        if self._pages_of(len(sequence.tokens) + 1) - known + idle + growing > self.pool.available:
+            return None
+        self._waiting[client].popleft()
+        sequence.pages = self.pool.find(sequence.tokens)
+        sequence.computed = len(sequence.pages) * self.pool.page
+        if sequence.reused is None:
+            sequence.reused = sequence.computed
+        sequence.digests = []
+        for full in range(len(sequence.pages)):
+            own = sequence.tokens[full * self.pool.page : (full + 1) * self.pool.page]
+            sequence.digests.append(digest_of(sequence.digests[-1] if full else ROOT, own))
+        self._running.append(sequence)
+        return sequence
+
+    def _reach(self, sequence: Sequence, end: int) -> bool:
+        """Give a sequence pages for its first `end` tokens, from those that came last if need be."""
+        while True:
+            wanted = self._pages_of(end) - len(sequence.pages)
+            taken = self.pool.take(max(wanted, 0))
+            if taken is not None:
+                sequence.pages += taken
+                return True
+            last = self._running[-1]
+            self._running.pop()
+            self._give_back(last)
+            self._waiting.setdefault(last.client, deque()).appendleft(last)
+            if last is sequence:
+                return False
+
+    def _give_back(self, sequence: Sequence) -> None:
+        self.pool.release(sequence.pages)
+        sequence.pages, sequence.digests, sequence.computed = [], [], 0
+
+    def _tidy(self, client: str) -> None:
+        if not self._waiting.get(client):
+            self._waiting.pop(client, None)
+            if all(s.client != client for s in self._running):
+                self._served.pop(client, None)
+
+    def _pages_of(self, tokens: int) -> int:
+        return -(-tokens // self.pool.page)

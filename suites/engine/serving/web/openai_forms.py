@@ -1,0 +1,194 @@
+"""What /v1/completions and /v1/chat/completions take, in the shapes that OpenAI's clients send."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import pydantic
+
+from suites.engine.contract.capabilities.generating import Sampling
+from suites.engine.serving.errors import RequestError
+
+_SEEDS = 1 << 63
+
+
+class StreamOptions(pydantic.BaseModel):
+    """What a stream holds besides texts."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    include_usage: bool = pydantic.Field(False, description="Whether the last chunk counts tokens.")
+
+
+class Asked(pydantic.BaseModel):
+    """What both routes take. Values that nothing is computed for can only be the neutral ones."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    model: str | None = pydantic.Field(None, description="A model's name; it has to be served here.")
+    max_tokens: int | None = pydantic.Field(None, description="Tokens of a text at most.")
+    temperature: float | None = pydantic.Field(None, description="0 takes the likeliest token; by default 1.")
+    top_p: float | None = pydantic.Field(None, description="Among the likeliest with this probability together.")
+    top_k: int | None = pydantic.Field(None, description="Among so many likeliest; no key of OpenAI's.")
+    min_p: float | None = pydantic.Field(None, description="Of this share of the likeliest; no key of OpenAI's.")
+    repetition_penalty: float | None = pydantic.Field(
+        None, description="Above 1, tokens that are there become less likely; no key of OpenAI's."
+    )
+    n: int | None = pydantic.Field(None, description="Texts for each prompt; by default 1.")
+    stop: str | list[str] | None = pydantic.Field(None, description="Texts that end one; at most 16.")
+    seed: int | None = pydantic.Field(None, description="The same seed and prompt give the same texts.")
+    stream: bool | None = pydantic.Field(None, description="Whether texts come in pieces, as server-sent events.")
+    stream_options: StreamOptions | None = None
+    user: str | None = pydantic.Field(None, description="Who asks: turns are shared out among users.")
+    presence_penalty: Literal[0] | float | None = None
+    frequency_penalty: Literal[0] | float | None = None
+    logit_bias: dict[str, float] | None = None
+
+    def check(self) -> None:
+        """Raise RequestError for what is not computed here."""
+        for name in ("presence_penalty", "frequency_penalty", "logit_bias"):
+            if getattr(self, name):
+                raise RequestError(f"{name}: is {getattr(self, name)!r:.40}; it is not computed here, leave it out")
+        if len(self.stops()) > 16:
+            raise RequestError(f"stop: has {len(self.stops())} texts; 16 are allowed")
+        if self.seed is not None and not -_SEEDS <= self.seed < _SEEDS:
+            raise RequestError(f"seed: is {self.seed}; it must have at most 64 bits")
+        if self.stream_options is not None and not self.stream:
+            raise RequestError("stream_options: is of streams; set stream, or leave it out")
+
+    def stops(self) -> list[str]:
+        """Texts that end one."""
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+
+    def sampling(self) -> Sampling:
+        """How tokens are chosen; by chance of its own without a seed."""
+        seed = secrets.randbits(63) if self.seed is None else self.seed % _SEEDS
+        return Sampling(
+            1.0 if self.temperature is None else self.temperature,
+            self.top_p,
+            self.top_k,
+            self.min_p,
+            1.0 if self.repetition_penalty is None else self.repetition_penalty,
+            seed,
+        )
+
+
+class CompletionRequest(Asked):
+    """Texts that go on."""
+
+    prompt: str | list[str] = pydantic.Field(description="A text, or several.")
+    echo: bool | None = None
+    best_of: int | None = None
+    logprobs: int | None = None
+    suffix: str | None = None
+
+    def check(self) -> None:
+        """See `Asked.check`."""
+        super().check()
+        for name, neutral in (("echo", False), ("best_of", self.n or 1), ("logprobs", None), ("suffix", None)):
+            if getattr(self, name) not in (None, neutral):
+                raise RequestError(f"{name}: is not computed here; leave it out")
+        if self.prompt == []:
+            raise RequestError("prompt: is empty; it takes one text or more")
+
+    def prompts(self) -> list[str]:
+        """The texts."""
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+    def new_tokens(self) -> int:
+        """OpenAI's default is 16."""
+        return 16 if self.max_tokens is None else self.max_tokens
+
+
+class TextPart(pydantic.BaseModel):
+    """A part of a message that is a text."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(pydantic.BaseModel):
+    """What somebody said."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+    name: str | None = None
+
+    def plain(self) -> dict[str, str]:
+        """As a chat template takes it."""
+        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        role = "system" if self.role == "developer" else self.role
+        return {"role": role, "content": text} | ({} if self.name is None else {"name": self.name})
+
+
+class PlainFormat(pydantic.BaseModel):
+    """The form of an answer; only texts are written."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    type: Literal["text"]
+
+
+class ChatRequest(Asked):
+    """Messages, of which the model writes the next."""
+
+    messages: list[Message] = pydantic.Field(description="What was said so far.", max_length=1024)
+    max_completion_tokens: int | None = pydantic.Field(None, description="The same as max_tokens.")
+    logprobs: bool | None = None
+    response_format: PlainFormat | None = None
+
+    def check(self) -> None:
+        """See `Asked.check`."""
+        super().check()
+        if self.logprobs:
+            raise RequestError("logprobs: is not computed here; leave it out")
+        if not self.messages:
+            raise RequestError("messages: is empty; it takes one message or more")
+        if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
+            raise RequestError("max_tokens: differs from max_completion_tokens; leave one out")
+
+    def plain(self) -> list[dict[str, str]]:
+        """The messages as a chat template takes them."""
+        return [message.plain() for message in self.messages]
+
+    def new_tokens(self) -> int | None:
+        """None for as many as there is room for."""
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+
+def usage_of(prompt: int, written: int, reused: int) -> dict[str, Any]:
+    """Tokens of a request."""
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": written,
+        "total_tokens": prompt + written,
+        "prompt_tokens_details": {"cached_tokens": reused},
+    }
+
+
+def choice_of(chat: bool, index: int, text: str, finish: str | None, *, chunk: bool, first: bool) -> dict[str, Any]:
+    """One of the texts of an answer, or the next piece of it."""
+    tail: dict[str, Any] = {"logprobs": None, "finish_reason": finish}
+    if not chat:
+        return {"index": index, "text": text, **tail}
+    said: Mapping[str, str] = ({"role": "assistant"} if first else {}) | ({"content": text} if text or first else {})
+    return {"index": index, "delta" if chunk else "message": said, **tail}
+
+
+def refusal_of(message: str, status: int, param: str | None) -> dict[str, Any]:
+    """An error in OpenAI's form."""
+    kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+    kind = "server_error" if status >= 500 else kinds.get(status, "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": None}}
+
+
+def param_of(message: str, names: Sequence[str]) -> str | None:
+    """The key that a message is about, which stands before its first colon."""
+    name = message.partition(":")[0].partition(".")[0]
+    return name if name in names else None
