@@ -7,6 +7,8 @@ from suites.nlp.problems.classification import Classification, Regression
 from suites.nlp.problems.language_modeling import LanguageModeling
 from suites.nlp.problems.pretraining import FillMask, Pretraining
 from suites.nlp.problems.reading import Reading
+from suites.nlp.problems.reranking import Reranking
+from suites.nlp.problems.sentence_vectors import SentenceVectors
 from suites.nlp.problems.tagging import Tagging
 from suites.nlp.problems.text_to_text import TextToText
 from suites.nlp.problems.vectors import Vectors
@@ -20,6 +22,8 @@ __all__ = [
     "Problem",
     "Reading",
     "Regression",
+    "Reranking",
+    "SentenceVectors",
     "Tagging",
     "TextToText",
     "Vectors",
