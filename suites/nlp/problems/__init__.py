@@ -5,6 +5,7 @@ from suites.nlp.problems.base import Problem
 from suites.nlp.problems.chain import ChainTagging
 from suites.nlp.problems.classification import Classification, Regression
 from suites.nlp.problems.language_modeling import LanguageModeling
+from suites.nlp.problems.lexical import LexicalAnalysis
 from suites.nlp.problems.pretraining import FillMask, Pretraining
 from suites.nlp.problems.reading import Reading
 from suites.nlp.problems.reranking import Reranking
@@ -18,6 +19,7 @@ __all__ = [
     "Classification",
     "FillMask",
     "LanguageModeling",
+    "LexicalAnalysis",
     "Pretraining",
     "Problem",
     "Reading",
