@@ -134,7 +134,9 @@ def export_run_embedder(
     export_traced(compute, processor, output)
 
 
-def export_traced(compute: Callable[[dict[str, Tensor]], dict[str, Tensor]], processor: TextProcessor, output: Path) -> None:
+def export_traced(
+    compute: Callable[[dict[str, Tensor]], dict[str, Tensor]], processor: TextProcessor, output: Path
+) -> None:
     """Trace `compute`, from the arrays of a batch to results by name, and write it with its processor."""
     batch = processor.prepare([processor.from_json(processor.example())])
     inputs = {name: from_numpy(np.asarray(batch[name])) for name in NlpTask.eval_inputs}

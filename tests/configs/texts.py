@@ -59,7 +59,8 @@ def tsv(arguments: Arguments, classes: int) -> None:
         cells = [(str(at // 4), " ".join(words_of(at // 4)), " ".join(words_of(100 + at))) for at in range(len(rows))]
         rows = [row | dict(zip((group, text, pair), own, strict=True)) for row, own in zip(rows, cells, strict=True)]
     header = [] if arguments.get("columns") else ["\t".join(columns)]
-    put(arguments["path"], "\n".join(header + ["\t".join(row.get(column, "x") for column in columns) for row in rows]) + "\n")
+    found = header + ["\t".join(row.get(column, "x") for column in columns) for row in rows]
+    put(arguments["path"], "".join(f"{line}\n" for line in found))
 
 
 def json_lines(arguments: Arguments, classes: int) -> None:

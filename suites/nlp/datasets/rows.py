@@ -13,7 +13,6 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.nlp.datasets.base import Labelled, TextDataset, parse_json, read_lines
 
-
 _NEGATIVE = "negative"  # with a number, the role of a column
 
 

@@ -171,8 +171,10 @@ class Matryoshka(VectorLoss):
     weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not self.widths or any(a >= b for a, b in zip(self.widths, self.widths[1:], strict=False)) or (
-            self.widths[0] < 1
+        if (
+            not self.widths
+            or any(a >= b for a, b in zip(self.widths, self.widths[1:], strict=False))
+            or (self.widths[0] < 1)
         ):
             raise AttributeValueError(f"Matryoshka: widths are {list(self.widths)}; they must rise, from 1 or more")
         if self.weights is not None and (len(self.weights) != len(self.widths) + 1 or min(self.weights) < 0):

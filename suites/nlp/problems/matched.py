@@ -1,4 +1,4 @@
-"""What problems of pairs and their negatives have in common: rows of labelled pairs as samples to train and judge on."""
+"""What problems of pairs and their negatives have in common: labelled pairs as samples to train and judge on."""
 
 from __future__ import annotations
 

@@ -86,9 +86,7 @@ class Reranking(MatchedProblem):
                 pairs.append((examples[at].text, text))
             negatives.append([row for row in own if pairs[row][1] != pairs[at][1]])
         first, second = (sequencer.tokens(texts) for texts in zip(*pairs, strict=True))
-        sequences = [
-            sequencer.join(*sequencer.cut(a.ids, b.ids)) for a, b in zip(first, second, strict=True)
-        ]
+        sequences = [sequencer.join(*sequencer.cut(a.ids, b.ids)) for a, b in zip(first, second, strict=True)]
         leads = np.arange(len(examples), dtype=np.int64)[:, None]
         return Texts(sequences, leads, rows, name_of, fitting, negatives)
 

@@ -6,7 +6,7 @@ Letters: T tokens, S texts, B samples, M texts of a sample, h of them negatives,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -128,7 +128,8 @@ class SentenceVectors(MatchedProblem):
         Raises ConfigError where `size` or a width of `Matryoshka` is beyond D.
         """
         width = vector_width(model)
-        for what, wanted in (("size is", self._size), ("a width of Matryoshka is", max(self._loss.sizes, default=None))):
+        widest = max(self._loss.sizes, default=None)
+        for what, wanted in (("size is", self._size), ("a width of Matryoshka is", widest)):
             if wanted is not None and width is not None and wanted > width:
                 raise ConfigError(f"SentenceVectors: {what} {wanted} but the model's vectors have {width} numbers")
 

@@ -93,8 +93,7 @@ def expect_teacher(path: str, key: str = "distil.teachers", value: str = "[FOLDE
     if not any((folder / name).is_file() for name in ("program.json", "config.yml")):
         found = "holds neither a run nor an exported model" if folder.is_dir() else "does not exist"
         raise CheckpointError(
-            f"{key}: {path} {found}; train the teacher first (`paddock train`), or name another with "
-            f"-o '{key}={value}'"
+            f"{key}: {path} {found}; train the teacher first (`paddock train`), or name another with -o '{key}={value}'"
         )
 
 

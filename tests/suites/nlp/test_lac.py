@@ -28,7 +28,8 @@ def write_folder(folder):
     def drawn(*shape):
         return rng.normal(size=shape).astype(np.float32)
 
-    arrays = {"embedding_0.w_0": drawn(ROWS, WIDTH), "linear_0.w_0": drawn(2 * UNITS, TAGS), "linear_0.b_0": drawn(TAGS)}
+    arrays = {"embedding_0.w_0": drawn(ROWS, WIDTH)}
+    arrays |= {"linear_0.w_0": drawn(2 * UNITS, TAGS), "linear_0.b_0": drawn(TAGS)}
     for names, inside in (((5, 6, 9), WIDTH), ((14, 15, 18), 2 * UNITS)):
         shapes = ((2, 3 * UNITS, inside), (2, 3 * UNITS, UNITS), (2, 6 * UNITS))
         arrays |= {f"helper.concat.{n}": drawn(*shape) for n, shape in zip(names, shapes, strict=True)}
@@ -154,7 +155,8 @@ def test_200_sentences_have_the_words_of_onnx_runtime():
     for text in texts:
         batch = processor.prepare([processor.from_json(text)])
         with no_grad():
-            outputs = {"tags": problem.predictions(model(tensor(batch["ids"]), tensor(batch["offsets"])))["tags"].numpy()}
+            found = problem.predictions(model(tensor(batch["ids"]), tensor(batch["offsets"])))
+        outputs = {"tags": found["tags"].numpy()}
         length = np.array([len(text)], np.int64)
         scores = session.run(None, {"token_ids": batch["ids"][None], "length": length})[0][0]
         wanted = words_of(text, [processor.classes[k] for k in viterbi(scores, transitions)])

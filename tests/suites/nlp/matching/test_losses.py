@@ -10,8 +10,8 @@ import pytest
 from framework import tensor
 from framework.errors import AttributeValueError
 from suites.nlp.matching.losses import (
-    CosineError,
     CoSENT,
+    CosineError,
     Hinge,
     InBatchNegatives,
     Listwise,
@@ -112,7 +112,7 @@ def test_a_teacher_gives_vectors_or_margins():
 
 def test_losses_of_scores_follow_their_formulas():
     scores, others = RNG.normal(size=(4, 3)).astype(np.float32), np.array([[1, 2], [3, -1], [4, 5], [-1, -1]])
-    kept = [[s[0], *(x for x, o in zip(s[1:], own, strict=True) if o >= 0)] for s, own in zip(scores, others, strict=True)]
+    kept = [[scores[i, 0], *(scores[i, 1 + n] for n in range(2) if others[i, n] >= 0)] for i in range(4)]
     listwise = np.mean([np.log(np.exp(row).sum()) - row[0] for row in kept])
     np.testing.assert_allclose(value(Listwise(), scores, others=others), listwise, **NEAR)
     hinge = np.mean([max(0, 0.3 - row[0] + x) for row in kept for x in row[1:]])

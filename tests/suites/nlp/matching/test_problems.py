@@ -137,9 +137,10 @@ def test_triples_come_from_columns_and_from_lists(tmp_path):
 def test_a_student_learns_a_teachers_vectors_and_margins(tmp_path):
     run(tmp_path, VECTORS, "{type: SentenceVectors, positive: [fits], judged: groups}", name="vectors")
     run(tmp_path, SCORER, "{type: Reranking, positive: [fits], hard: 2}", name="scores")
-    taught = f"{{type: SentenceVectors, positive: [fits], judged: groups, loss: {{type: TeacherVectors, teacher: {tmp_path}/vectors}}}}"
+    common = "{type: SentenceVectors, positive: [fits], judged: groups, "
+    taught = f"{common}loss: {{type: TeacherVectors, teacher: {tmp_path}/vectors}}}}"
     assert run(tmp_path, VECTORS, taught, name="student")["map"] > 0.9
-    margins = f"{{type: SentenceVectors, positive: [fits], judged: groups, hard: 2, loss: {{type: MarginError, teacher: {tmp_path}/scores}}}}"
+    margins = f"{common}hard: 2, loss: {{type: MarginError, teacher: {tmp_path}/scores}}}}"
     task = build_task(read_config(config(tmp_path, VECTORS, margins)))
     batch = next(iter(task.train_loader(seed=0, workers=0)))
     assert batch["taught"].shape == (16, 3)
@@ -204,8 +205,11 @@ def test_single_texts_and_negatives_for_another_problem_are_errors(tmp_path):
         ("{type: SentenceVectors, scores: {a: 2.0}}", "each must be from 0 to highest, 1"),
         ("{type: SentenceVectors, loss: {type: MarginError, teacher: x}}", "hard is 0; MarginError takes 1 or more"),
         ("{type: SentenceVectors, size: 17, positive: [fits]}", "size is 17 but the model's vectors have 16 numbers"),
-        ("{type: SentenceVectors, loss: {type: Matryoshka, loss: {type: InBatchNegatives}, widths: [32]}, positive: [fits]}",
-         "a width of Matryoshka is 32 but"),
+        (
+            "{type: SentenceVectors, positive: [fits],"
+            " loss: {type: Matryoshka, loss: {type: InBatchNegatives}, widths: [32]}}",
+            "a width of Matryoshka is 32 but",
+        ),
         ("{type: Reranking, hard: 0}", "hard is 0; Listwise takes 1 or more"),
     ],
 )
