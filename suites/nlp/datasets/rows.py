@@ -207,7 +207,7 @@ class TextLines(RowDataset):
             texts = row[1].split("\t") if pair else [row[1]]
             if len(texts) != 1 + pair:
                 raise DataError(f"{path}:{row[0]}: has {len(texts)} texts; expects two with a tab between them")
-            return Labelled(*texts)
+            return Labelled(texts[0], texts[1] if pair else None)
 
         lines = [
             (number, line) for number, line in read_lines(path, max_skipped, self.left_out, encoding) if line.strip()
@@ -261,7 +261,7 @@ def _labelled(where: str, line: str, keys: dict[str, str]) -> Labelled:
     missing = [key for key in keys.values() if key not in row]
     if missing:
         raise DataError(f"{where}: has no '{missing[0]}'{_suggest(missing[0], row)}")
-    cells = {}
+    cells: dict[str, str] = {}
     for role, key in keys.items():
         value = row[key]
         if role.startswith(_NEGATIVE) and isinstance(value, list):

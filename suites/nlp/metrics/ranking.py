@@ -129,8 +129,8 @@ class VectorScores(ArrayMetric):
         vectors = vectors / np.where(lengths > 0, lengths, 1)
         gains = self.gathered("gains")
         if self._judged == "corpus":
-            numbers = (self.gathered(name) for name in ("groups", "matches"))
-            return corpus_figures(vectors[:, 0], vectors[:, 1], *numbers, gains)
+            groups, matches = self.gathered("groups"), self.gathered("matches")
+            return corpus_figures(vectors[:, 0], vectors[:, 1], groups, matches, gains)
         cosines = np.einsum("nd,nd->n", vectors[:, 0], vectors[:, 1], dtype=np.float64)
         if self._judged == "groups":
             return ranking_figures(cosines, gains, self.gathered("groups"))
