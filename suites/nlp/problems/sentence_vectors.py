@@ -133,7 +133,7 @@ class SentenceVectors(MatchedProblem):
             if wanted is not None and width is not None and wanted > width:
                 raise ConfigError(f"SentenceVectors: {what} {wanted} but the model's vectors have {width} numbers")
 
-        def vectors(**inputs: Tensor) -> Tensor:
+        def vectors(**inputs: Any) -> Tensor:
             return pooled(model.token_vectors(**inputs), inputs["offsets"], self._pooling)
 
         return vectors

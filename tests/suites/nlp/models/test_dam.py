@@ -1,4 +1,4 @@
-"""DAM: numpy, pair by pair and without padding in its attention, reads the paper's equations and gets the same score."""
+"""DAM: numpy, pair by pair and with no padding in its attention, reads the paper's equations to the same score."""
 
 import numpy as np
 import pytest
