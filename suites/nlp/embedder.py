@@ -82,7 +82,7 @@ def export_embedder(
     written = {"type": "Vectors", "pooling": pooling, "normalize": normalize}
     vectors: Problem = build_value(written, Problem, suite="nlp")
     processor = TextProcessor(vectors, Sequencer(tokenizer, (), length), [])
-    _export(lambda x: {"vectors": model.token_vectors(**x, layer=layer)}, processor, output)
+    export_traced(lambda x: {"vectors": model.token_vectors(**x, layer=layer)}, processor, output)
     return pooling
 
 
@@ -131,10 +131,12 @@ def export_run_embedder(
         own = {} if of is None else of.predictions(task.outputs(inputs))
         return {**own, "vectors": task.token_vectors(inputs, layer)}
 
-    _export(compute, processor, output)
+    export_traced(compute, processor, output)
 
 
-def _export(compute: Callable[[dict[str, Tensor]], dict[str, Tensor]], processor: TextProcessor, output: Path) -> None:
+def export_traced(
+    compute: Callable[[dict[str, Tensor]], dict[str, Tensor]], processor: TextProcessor, output: Path
+) -> None:
     """Trace `compute`, from the arrays of a batch to results by name, and write it with its processor."""
     batch = processor.prepare([processor.from_json(processor.example())])
     inputs = {name: from_numpy(np.asarray(batch[name])) for name in NlpTask.eval_inputs}

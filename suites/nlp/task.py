@@ -18,8 +18,8 @@ from framework.io import load_tensors
 from framework.nn import init
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, opened
-from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
+from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor
@@ -31,10 +31,13 @@ from suites.engine.weights import load_what_fits
 from suites.nlp.datasets import TextDataset
 from suites.nlp.filling import Filling
 from suites.nlp.losses import two_way_divergence
+from suites.nlp.matching.groups import WithNegatives
+from suites.nlp.matching.teachers import answers
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.models.heads import SequenceClassifier
 from suites.nlp.models.language_model import LanguageModel
+from suites.nlp.models.vectors import vector_width
 from suites.nlp.problems import Classification, Problem
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.processor import TextProcessor, WritingProcessor
@@ -157,7 +160,9 @@ class NlpTask(DataTask[TrainData, EvalData]):
         if self._distillation is None or not self._distillation.begun:  # batches to calibrate on, say
             encoded = self._encoded(self._train_set)
             samples: Dataset | RandomDataset = self._problem.drawn(encoded)
-            lengths = encoded.lengths
+            if isinstance(samples, WithNegatives) and samples.lesson is not None:
+                samples.take(answers(samples.lesson, vector_width(self.model)))
+            lengths = getattr(samples, "lengths", encoded.lengths)  # where others are drawn from than are encoded
             collate: Any = self._problem.collate(self._problem.token_keys)
         else:
             labelled = self._distillation.samples(self._train_set, self._sequencer)

@@ -387,6 +387,8 @@ def draw(name: str) -> list[str]:
         for key in ("transforms", "batch_transforms"):
             if part.get(key):
                 changes[f"{path}.{key}"] = [_smaller(transform, config["model"]["type"]) for transform in part[key]]
+    if config.get("problem", {}).get("scores"):
+        changes["problem.scores"] = {f"class{i}": i / 2 for i in range(3)}  # of the drawn labels
     if config["suite"] == "anomaly":
         changes["model.size"] = SIDE  # as of the transforms
     changes |= dict.fromkeys(_weights(config["model"], "model"))

@@ -52,13 +52,20 @@ def words_of(number: int, count: int = 24) -> list[str]:
 def tsv(arguments: Arguments, classes: int) -> None:
     columns = arguments.get("columns") or ["label", arguments.get("text", "text_a")]
     label, text = arguments.get("label", "label"), arguments.get("text", "text_a")
+    pair, group = arguments.get("pair"), arguments.get("group")
+    classes = 2 if group else classes
     rows = [{label: str(number % classes), text: " ".join(words_of(number))} for number in range(5 * classes)]
+    if group:  # four rows of each question, half of them right
+        cells = [(str(at // 4), " ".join(words_of(at // 4)), " ".join(words_of(100 + at))) for at in range(len(rows))]
+        rows = [row | dict(zip((group, text, pair), own, strict=True)) for row, own in zip(rows, cells, strict=True)]
     header = [] if arguments.get("columns") else ["\t".join(columns)]
-    lines(arguments["path"], header + ["\t".join(row.get(column, "x") for column in columns) for row in rows])
+    found = header + ["\t".join(row.get(column, "x") for column in columns) for row in rows]
+    put(arguments["path"], "".join(f"{line}\n" for line in found))
 
 
 def json_lines(arguments: Arguments, classes: int) -> None:
     rows = []
+    classes = classes or 2
     for number in range(5 * classes):
         text = {arguments["text"]: " ".join(words_of(number)), arguments["pair"]: " ".join(words_of(100 + number))}
         rows.append(json.dumps({**text, "label": f"class{number % classes}"}, ensure_ascii=False))

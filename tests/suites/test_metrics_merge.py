@@ -13,7 +13,15 @@ from suites.engine.contract.metric import Metric
 from suites.keypoints.decoding import Reader
 from suites.keypoints.metrics import Figures as PoseFigures
 from suites.keypoints.metrics import PoseMetric
-from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
+from suites.nlp.metrics import (
+    ChunkScores,
+    ClassScores,
+    NumberScores,
+    PretrainingScores,
+    RankingScores,
+    ReadingScores,
+    VectorScores,
+)
 from suites.nlp.metrics.language import LanguageScores
 from suites.nlp.metrics.reading import Found
 from suites.nlp.metrics.writing import WrittenScores
@@ -253,6 +261,28 @@ def verified():
     return lambda: Verification(pairs), feed
 
 
+def queries():
+    """Scores of six queries of four rows, of which each fits or does not."""
+    scores, gains = RNG.random(SIZE), (np.arange(SIZE) % 2).astype(float)
+    rows = {"gains": gains, "groups": np.arange(SIZE) // 4}
+    return lambda metric, part: metric.update(
+        {"scores": scores[part]}, {name: values[part] for name, values in rows.items()}
+    )
+
+
+def pairs_of_vectors(judged):
+    """Vectors of the texts of pairs, some of which stand in several."""
+    vectors, numbers = RNG.normal(size=(SIZE, 2, 5)).astype(np.float32), np.arange(SIZE)
+    vectors[:, 0] = vectors[numbers // 4 * 4, 0]
+    rows = {"gains": (numbers % 2).astype(float), "groups": numbers // 4, "anchors": numbers // 4, "matches": numbers}
+
+    def feed(metric, part):
+        batch = {name: values[part] for name, values in rows.items()}
+        metric.update({"vectors": vectors[part].reshape(-1, 5)}, batch)
+
+    return lambda: VectorScores(judged, (2,)), feed
+
+
 CASES = {
     "Accuracy": (lambda: Accuracy([str(k) for k in range(7)]), classes_of(7, "labels")),
     "MultiLabel": several(),
@@ -260,6 +290,10 @@ CASES = {
     "ClickScores": clicks(),
     "RetrievalScores": next_items(),
     "ClassScores": (lambda: ClassScores(["no", "yes"], np.arange(SIZE) // 4), classes_of(2, "targets")),
+    "RankingScores": (RankingScores, queries()),
+    "VectorScores": pairs_of_vectors("scores"),
+    "VectorScores of groups": pairs_of_vectors("groups"),
+    "VectorScores of a corpus": pairs_of_vectors("corpus"),
     "NumberScores": (NumberScores, numbers()),
     "PretrainingScores": (PretrainingScores, pretraining()),
     "LanguageScores": (LanguageScores, next_words()),
@@ -306,7 +340,7 @@ def test_every_metric_of_the_suites_is_tried():
         return {cls, *(sub for child in cls.__subclasses__() for sub in below(child))}
 
     ours = {c.__name__ for c in below(Metric) if c.__module__.startswith("suites.")} - {"Metric", "ArrayMetric"}
-    assert ours == {*CASES, "BoxMetric"} - {"CocoEvaluator", "VocEvaluator"}
+    assert ours == {*(name.partition(" ")[0] for name in CASES), "BoxMetric"} - {"CocoEvaluator", "VocEvaluator"}
 
 
 def test_an_image_that_two_parts_have_seen_is_refused():

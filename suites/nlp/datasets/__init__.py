@@ -2,6 +2,7 @@
 passages, plain documents, pairs to write one text from the other."""
 
 from suites.nlp.datasets.base import Document, Labelled, Pair, Passage, Question, Sentence, Tagged, TextDataset
+from suites.nlp.datasets.dialogues import Dialogues
 from suites.nlp.datasets.documents import Documents
 from suites.nlp.datasets.pairs import DrawnPairs, Pairs
 from suites.nlp.datasets.passages import SquadJson
@@ -13,6 +14,7 @@ from suites.nlp.datasets.texts import Texts
 __all__ = [
     "CharTags",
     "Csv",
+    "Dialogues",
     "Document",
     "Documents",
     "DrawnPairs",

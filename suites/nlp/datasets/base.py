@@ -29,12 +29,14 @@ class Labelled:
         pair: the second text, or None.
         label: a class's name, or a number as text; "" where it is not known.
         group: what it is ranked within, such as a query's number; "" where there is none.
+        negatives: texts that do not fit `text`, where the second one does.
     """
 
     text: str
     pair: str | None = None
     label: str = ""
     group: str = ""
+    negatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

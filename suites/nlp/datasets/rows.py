@@ -13,6 +13,8 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.nlp.datasets.base import Labelled, TextDataset, parse_json, read_lines
 
+_NEGATIVE = "negative"  # with a number, the role of a column
+
 
 class RowDataset(TextDataset[Labelled]):
     """Labelled texts or pairs of one file."""
@@ -32,6 +34,7 @@ class RowDataset(TextDataset[Labelled]):
             yield example.text
             if example.pair is not None:
                 yield example.pair
+            yield from example.negatives
 
 
 @register("dataset")
@@ -44,6 +47,7 @@ class Tsv(RowDataset):
         pair: column of the second text; null for single texts.
         label: column of the label; null where there is none.
         group: column of what rows are ranked within; null for none.
+        negatives: columns of texts that do not fit the first one, where the second does; an empty one is none.
         columns: names of the columns, for a file without a header line; null where the first line names them.
         separator: what stands between columns.
         max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
@@ -57,6 +61,7 @@ class Tsv(RowDataset):
         pair: str | None = None,
         label: str | None = "label",
         group: str | None = None,
+        negatives: list[str] | None = None,
         columns: list[str] | None = None,
         separator: str = "\t",
         max_skipped: float = MAX_SKIPPED,
@@ -71,11 +76,11 @@ class Tsv(RowDataset):
                 raise DataError(f"Tsv {path}: the file is empty; expected a line with the names of the columns")
             columns = lines[0][1].split(separator)
             lines = lines[1:]
-        places = _places(f"Tsv {path}", columns, {"text": text, "pair": pair, "label": label, "group": group})
+        places = _places(f"Tsv {path}", columns, _roles(text, pair, label, group, negatives))
 
         def example(line: tuple[int, str]) -> Labelled:
             row = _cells(path, line[0], line[1].split(separator), columns)
-            return Labelled(**{role: row[place] for role, place in places.items()})
+            return _made({role: row[place] for role, place in places.items()})
 
         found = usable(f"Tsv {path}", lines, example, max_skipped, self.left_out)
         self._hold_rows(path, ((number, made) for (number, _), made in found), label)
@@ -93,6 +98,7 @@ class Csv(RowDataset):
         pair: column of the second text; null for single texts.
         label: column of the label; null where there is none.
         group: column of what rows are ranked within; null for none.
+        negatives: columns of texts that do not fit the first one, where the second does; an empty one is none.
         columns: names of the columns, for a file without a header line; null where the first line names them.
         delimiter: between columns, one character; null for the one that cuts most lines alike.
         max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
@@ -106,6 +112,7 @@ class Csv(RowDataset):
         pair: str | None = None,
         label: str | None = "label",
         group: str | None = None,
+        negatives: list[str] | None = None,
         columns: list[str] | None = None,
         delimiter: str | None = None,
         max_skipped: float = MAX_SKIPPED,
@@ -123,13 +130,13 @@ class Csv(RowDataset):
                 raise DataError(f"Csv {path}: has no first line with the names of the columns")
             columns = [name.strip() for name in rows.pop(0).cells]
         names = columns
-        places = _places(f"Csv {path}", names, {"text": text, "pair": pair, "label": label, "group": group})
+        places = _places(f"Csv {path}", names, _roles(text, pair, label, group, negatives))
 
         def example(row: Row) -> Labelled:
             if row.wrong:
                 raise DataError(f"{path}:{row.line}: {row.wrong}")
             cells = _cells(path, row.line, row.cells, names)
-            return Labelled(**{role: cells[place] for role, place in places.items()})
+            return _made({role: cells[place] for role, place in places.items()})
 
         found = usable(f"Csv {path}", rows, example, max_skipped, self.left_out)
         self._hold_rows(path, ((row.line, made) for row, made in found), label)
@@ -145,6 +152,7 @@ class JsonLines(RowDataset):
         pair: key of the second text; null for single texts.
         label: key of the label, text or a number; null where there is none.
         group: key of what rows are ranked within; null for none.
+        negatives: keys of texts, or lists of texts, that do not fit the first one, where the second does.
         drop: labels whose rows are left out, such as "-" where the annotators did not agree.
         max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
         encoding: of the file where no byte-order mark says it; null for UTF-8.
@@ -157,12 +165,13 @@ class JsonLines(RowDataset):
         pair: str | None = None,
         label: str | None = "label",
         group: str | None = None,
+        negatives: list[str] | None = None,
         drop: list[str] | None = None,
         max_skipped: float = MAX_SKIPPED,
         encoding: str | None = None,
     ) -> None:
         self.left_out = Tally()
-        keys = {"text": text, "pair": pair, "label": label, "group": group}
+        keys = _roles(text, pair, label, group, negatives)
         named = {role: key for role, key in keys.items() if key is not None}
         lines = [
             (number, line) for number, line in read_lines(path, max_skipped, self.left_out, encoding) if line.strip()
@@ -198,13 +207,28 @@ class TextLines(RowDataset):
             texts = row[1].split("\t") if pair else [row[1]]
             if len(texts) != 1 + pair:
                 raise DataError(f"{path}:{row[0]}: has {len(texts)} texts; expects two with a tab between them")
-            return Labelled(*texts)
+            return Labelled(texts[0], texts[1] if pair else None)
 
         lines = [
             (number, line) for number, line in read_lines(path, max_skipped, self.left_out, encoding) if line.strip()
         ]
         found = usable(f"TextLines {path}", lines, example, max_skipped, self.left_out)
         self._hold_rows(path, ((number, made) for (number, _), made in found))
+
+
+def _roles(
+    text: str, pair: str | None, label: str | None, group: str | None, negatives: Sequence[str] | None
+) -> dict[str, str | None]:
+    """The column of each role, also of those that there is none for."""
+    others = {f"{_NEGATIVE}{i}": name for i, name in enumerate(negatives or ())}
+    return {"text": text, "pair": pair, "label": label, "group": group, **others}
+
+
+def _made(cells: Mapping[str, str]) -> Labelled:
+    """The example of the cells by role."""
+    own = {role: cell for role, cell in cells.items() if not role.startswith(_NEGATIVE)}
+    others = tuple(cell for role, cell in cells.items() if role.startswith(_NEGATIVE) and cell.strip())
+    return Labelled(**own, negatives=others)
 
 
 def _places(where: str, columns: Sequence[str], roles: Mapping[str, str | None]) -> dict[str, int]:
@@ -237,7 +261,14 @@ def _labelled(where: str, line: str, keys: dict[str, str]) -> Labelled:
     missing = [key for key in keys.values() if key not in row]
     if missing:
         raise DataError(f"{where}: has no '{missing[0]}'{_suggest(missing[0], row)}")
-    return Labelled(**{role: _plain(where, key, row[key], role) for role, key in keys.items()})
+    cells: dict[str, str] = {}
+    for role, key in keys.items():
+        value = row[key]
+        if role.startswith(_NEGATIVE) and isinstance(value, list):
+            cells |= {f"{role}.{i}": _plain(where, key, each, role) for i, each in enumerate(value)}
+        else:
+            cells[role] = _plain(where, key, value, role)
+    return _made(cells)
 
 
 def _plain(where: str, key: str, value: object, role: str) -> str:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from framework.errors import ConfigError, DataError
 from suites.engine.contract.recognising import Recognised, class_folders, classes_in, part_in, recogniser
@@ -221,7 +221,10 @@ def _labelled(table: Table, text: str, label: str, pair: str | None, max_skipped
         ]
         if lacks:
             raise DataError(f"{table.path}:{line}: its {lacks[0]} is missing")
-        return Labelled(**{role: str(cell).strip() if role == "label" else str(cell) for role, cell in found.items()})
+        made: dict[str, Any] = {
+            role: str(cell).strip() if role == "label" else str(cell) for role, cell in found.items()
+        }
+        return Labelled(**made)
 
     made = usable(f"Texts {table.path}", list(enumerate(every)), read, max_skipped, left_out)
     examples = [(f"{table.path}:{line}", example) for (_, (line, _)), example in made]

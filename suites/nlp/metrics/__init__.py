@@ -3,6 +3,7 @@
 from suites.nlp.metrics.chunks import ChunkScores, chunk_figures, chunks_of
 from suites.nlp.metrics.classes import ClassScores, NumberScores, mean_reciprocal_rank
 from suites.nlp.metrics.pretraining import PretrainingScores
+from suites.nlp.metrics.ranking import RankingScores, VectorScores
 from suites.nlp.metrics.reading import ReadingScores, answer_figures, best_threshold
 
 __all__ = [
@@ -10,7 +11,9 @@ __all__ = [
     "ClassScores",
     "NumberScores",
     "PretrainingScores",
+    "RankingScores",
     "ReadingScores",
+    "VectorScores",
     "answer_figures",
     "best_threshold",
     "chunk_figures",

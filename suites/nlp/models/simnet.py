@@ -51,7 +51,21 @@ class _Recurrent(_Reader):
         return ops.squeeze(self.gru(x, offsets)[1], axis=0)
 
 
-_READERS: dict[str, Callable[[int, int], _Reader]] = {"bow": _Bag, "cnn": _Convolution, "gru": _Recurrent}
+class _Memory(_Reader):
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__(hidden)
+        self.lstm = nn.LSTM(width, hidden)
+
+    def forward(self, x: Tensor, offsets: Tensor) -> Tensor:
+        return ops.gather(self.lstm(x, offsets)[0], offsets[1:] - 1)
+
+
+_READERS: dict[str, Callable[[int, int], _Reader]] = {
+    "bow": _Bag,
+    "cnn": _Convolution,
+    "gru": _Recurrent,
+    "lstm": _Memory,
+}
 
 
 @register("text_model")
@@ -63,9 +77,10 @@ class SimNet(TextModel):
     Args:
         vocab_size: rows of the embedding.
         num_classes: K, such as match or not; 1 with `score: cosine`.
-        reader: "bow" sums word vectors, "cnn" takes the largest of convolutions over 3 words, "gru" the last state.
+        reader: "bow" sums word vectors, "cnn" takes the largest of convolutions over 3 words, "gru" and "lstm" the
+            last state.
         width: of a word vector.
-        hidden: D of "cnn" and "gru", and the width of the layer on it.
+        hidden: D of "cnn", "gru" and "lstm", and the width of the layer on it.
         score: "classes" for logits from both vectors, their difference and product; "cosine" for the cosine, which
             `hinge_loss` trains, or a squared error against numbers.
         dropout: share of the texts' vectors that is 0 in training.
@@ -76,7 +91,7 @@ class SimNet(TextModel):
         self,
         vocab_size: int,
         num_classes: int,
-        reader: Literal["bow", "cnn", "gru"] = "bow",
+        reader: Literal["bow", "cnn", "gru", "lstm"] = "bow",
         width: int = 128,
         hidden: int = 128,
         score: Literal["classes", "cosine"] = "classes",
@@ -89,7 +104,7 @@ class SimNet(TextModel):
                 f"SimNet: vocab_size is {vocab_size}, num_classes {num_classes}, width {width} and hidden {hidden}; "
                 "all must be 1 or more, and num_classes 1 with score: cosine"
             )
-        self.vocab_size = vocab_size
+        self.vocab_size, self.num_classes = vocab_size, num_classes
         self.embedding = nn.Embedding(vocab_size, width, initializer=nn.init.Normal(width**-0.5))
         self.word_dropout = WordDropout(word_dropout)
         self.reader = _READERS[reader](width, hidden)

@@ -54,6 +54,12 @@ class TextVectors(TextModel):
         return encoder_vectors(self.encoder, ids, offsets, layer, **more)
 
 
+def vector_width(model: TextModel) -> int | None:
+    """Numbers of the vectors that `model.token_vectors` gives, where it has an encoder; else None."""
+    encoder = getattr(model, "encoder", None)
+    return encoder.hidden_size if isinstance(encoder, TextEncoder) else None
+
+
 def encoder_vectors(
     encoder: TextEncoder, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any
 ) -> Tensor:

@@ -116,6 +116,11 @@ class RowProblem(Problem):
                     f"{name_of(i)}: has {found} but problem.pair is {wanted}; set problem.pair and the data set's "
                     "column `pair` alike"
                 )
+            if example.negatives:
+                raise DataError(
+                    f"{name_of(i)}: has negatives, which {type(self).__name__} does not take; leave the data set's "
+                    "`negatives` out, or set problem.type to SentenceVectors or Reranking"
+                )
 
 
 @register("problem")

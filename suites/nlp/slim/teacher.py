@@ -39,7 +39,7 @@ class Teachers:
         self._models, self._orders = [], []
         for path in paths:
             expect_teacher(path)
-            with _undisturbed():
+            with undisturbed():
                 model = open_model(Path(path))
             self._orders.append(class_order(path, model.processor, classes))
             self._models.append(model)
@@ -79,7 +79,7 @@ def open_online(path: str, classes: Sequence[str]) -> tuple[Online, TextProcesso
             f"distil.teachers: {path} is an exported model, which cannot run inside a training step; name its run "
             "folder, or set distil.online: false"
         )
-    with _undisturbed():
+    with undisturbed():
         task = open_run(Path(path))
     processor = task.processor()
     order = class_order(path, processor, classes)
@@ -87,14 +87,13 @@ def open_online(path: str, classes: Sequence[str]) -> tuple[Online, TextProcesso
     return cast("Online", task), processor, order
 
 
-def expect_teacher(path: str) -> None:
-    """Raise CheckpointError where there is neither a run nor an exported model."""
+def expect_teacher(path: str, key: str = "distil.teachers", value: str = "[FOLDER]") -> None:
+    """Raise CheckpointError where there is neither a run nor an exported model; `key` of a config names it."""
     folder = Path(path)
     if not any((folder / name).is_file() for name in ("program.json", "config.yml")):
         found = "holds neither a run nor an exported model" if folder.is_dir() else "does not exist"
         raise CheckpointError(
-            f"distil.teachers: {path} {found}; train the teacher first (`paddock train`), or name another with "
-            "-o 'distil.teachers=[FOLDER]'"
+            f"{key}: {path} {found}; train the teacher first (`paddock train`), or name another with -o '{key}={value}'"
         )
 
 
@@ -117,7 +116,7 @@ def _scores(model: Model, examples: Sequence[Labelled]) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Opening a run sets threads and the random stream as it had them; afterwards they are as before."""
     threads, state = num_threads(), random.default_generator.get_state()
     try:

@@ -3,6 +3,7 @@
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, tokenizer_from
 from suites.nlp.tokenizers.byte_pairs import RobertaTokenizer
 from suites.nlp.tokenizers.json_files import JsonTokenizer, PublishedTokenizer
+from suites.nlp.tokenizers.lac import LacTokenizer
 from suites.nlp.tokenizers.sentence_piece import SentencePieceTokenizer
 from suites.nlp.tokenizers.subwords import CharacterTokenizer, SubwordTokenizer
 from suites.nlp.tokenizers.wordpiece import BertTokenizer, ErnieTokenizer
@@ -13,6 +14,7 @@ __all__ = [
     "CharacterTokenizer",
     "ErnieTokenizer",
     "JsonTokenizer",
+    "LacTokenizer",
     "PublishedTokenizer",
     "RobertaTokenizer",
     "SentencePieceTokenizer",

@@ -106,7 +106,7 @@ def test_a_tagger_needs_words_as_tokens_and_as_many_names_as_tags(tmp_path):
         build_task(read_config(tmp_path / "c.yml", ["model.tags=[O]"]))
 
 
-@pytest.mark.parametrize("reader", ["bow", "cnn", "gru"])
+@pytest.mark.parametrize("reader", ["bow", "cnn", "gru", "lstm"])
 def test_simnet_tells_which_texts_share_words(tmp_path, reader):
     rng, rows = np.random.default_rng(0), []
     for first, other in zip(sentences(300), sentences(300, seed=1), strict=True):
