@@ -18,8 +18,8 @@ from framework.io import load_tensors
 from framework.nn import init
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, opened
-from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
+from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor
