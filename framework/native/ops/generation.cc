@@ -94,7 +94,8 @@ PADDOCK_OP(paged_attention, "q, keys, values, offsets, tables, lengths -> y")
 
 PADDOCK_OP(linear_by_rows, "x, weight, bias?, scale? -> y")
     .doc(
-        "x weight^T + bias. A row of y has the same bits however many rows are beside it, and the weights are read once "
+        "x weight^T + bias. A row of y has the same bits however many rows are beside it, and the weights are read "
+        "once "
         "as they are stored: for few rows that is the speed of memory. 8-bit weights count `scale` times, a number for "
         "each group of columns of a row.\n\n"
         "x: [M, C]; weight: [K, C], as x or int8; bias: [K]; scale: [K, G] float32, of int8 weights, G divides C; y: "

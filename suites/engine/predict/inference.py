@@ -36,9 +36,9 @@ from suites.engine.contract.capabilities import (
     write_picture,
     writer_of,
 )
+from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
 from suites.engine.contract.feeding import Feed, Outputs
 from suites.engine.contract.fitting import fitting_of
-from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
 from suites.engine.contract.prediction import Prediction
 from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.contract.resources import load_deployed

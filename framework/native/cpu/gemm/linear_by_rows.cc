@@ -8,9 +8,9 @@
 namespace paddock::cpu {
 namespace {
 
-constexpr int kRows = 4;                          // of x that go together
-constexpr int64_t kWeights = 32768;               // of a task
-constexpr int64_t kRowsOfTask = 64;               // of x
+constexpr int kRows = 4;                                // of x that go together
+constexpr int64_t kWeights = 32768;                     // of a task
+constexpr int64_t kRowsOfTask = 64;                     // of x
 constexpr int kTogether = kVecRegisters == 32 ? 4 : 2;  // rows of the weight that go together
 
 // Weights as vectors of float: of their own type, or of 8 bits.
@@ -18,9 +18,7 @@ template <class T>
 PADDOCK_INLINE Vec<T> widened(const T* p) {
   return Vec<T>::load(p);
 }
-PADDOCK_INLINE Vec<float> widened(const int8_t* p) {
-  return load_bytes(p);
-}
+PADDOCK_INLINE Vec<float> widened(const int8_t* p) { return load_bytes(p); }
 template <class T>
 PADDOCK_INLINE Vec<T> widened_n(const T* p, int64_t n) {
   return Vec<T>::load_n(p, n);
@@ -130,8 +128,7 @@ PADDOCK_CPU_KERNEL(linear_by_rows) {
     const auto run = [&](auto weights) {
       using W = std::remove_cv_t<std::remove_pointer_t<decltype(weights)>>;
       multiply(Product<T, W>{c.in("x").data<T>(), weights, c.maybe<T>("bias"), c.maybe<float>("scale"),
-                             c.out(0).data<T>(), x[0], weight[0], x[1],
-                             c.has("scale") ? c.in("scale").shape()[1] : 1});
+                             c.out(0).data<T>(), x[0], weight[0], x[1], c.has("scale") ? c.in("scale").shape()[1] : 1});
     };
     if (c.in("weight").dtype() != DType::kI8) return run(c.in("weight").data<T>());
     if constexpr (std::is_same_v<T, float>) run(c.in("weight").data<int8_t>());

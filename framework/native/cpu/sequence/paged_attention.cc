@@ -1,5 +1,6 @@
-// The kernels of paged_attention and page_rows. Attention goes query by query: the heads that share keys go together, in blocks of keys whose borders are those
-// of the sequence. So neither the batch nor the pages nor a prompt's parts change the order of a sum.
+// The kernels of paged_attention and page_rows. Attention goes query by query: the heads that share keys go together,
+// in blocks of keys whose borders are those of the sequence. So neither the batch nor the pages nor a prompt's parts
+// change the order of a sum.
 #include <cmath>
 
 #include "cpu/elementwise/rows.h"
@@ -67,10 +68,14 @@ class Work {
 
   void with_heads(int64_t count, int64_t i, int64_t h, bool first, int64_t seen, bool last) {
     switch (count) {
-      case 1: return query<1>(i, h, first, seen, last);
-      case 2: return query<2>(i, h, first, seen, last);
-      case 3: return query<3>(i, h, first, seen, last);
-      default: return query<4>(i, h, first, seen, last);
+      case 1:
+        return query<1>(i, h, first, seen, last);
+      case 2:
+        return query<2>(i, h, first, seen, last);
+      case 3:
+        return query<3>(i, h, first, seen, last);
+      default:
+        return query<4>(i, h, first, seen, last);
     }
   }
 
@@ -199,8 +204,20 @@ PADDOCK_CPU_KERNEL(paged_attention) {
   dispatch_float(c.out(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T scale = static_cast<T>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(size)));
-    const Pages<T> p{c.in("q").data<T>(), c.in("keys").data<T>(), c.in("values").data<T>(), c.out(0).data<T>(), heads,
-                     heads / groups, size, q[1], keys[1], page, tables[1], scale, table.data(), lengths.data()};
+    const Pages<T> p{c.in("q").data<T>(),
+                     c.in("keys").data<T>(),
+                     c.in("values").data<T>(),
+                     c.out(0).data<T>(),
+                     heads,
+                     heads / groups,
+                     size,
+                     q[1],
+                     keys[1],
+                     page,
+                     tables[1],
+                     scale,
+                     table.data(),
+                     lengths.data()};
     const int64_t each = work * (heads / groups) * size / static_cast<int64_t>(todo.size());
     const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, each));
     parallel_for(static_cast<int64_t>(todo.size()), grain, [&](int64_t begin, int64_t end) {
