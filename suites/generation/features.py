@@ -1,7 +1,7 @@
 """The network on whose features drawn pictures are compared with real ones.
 
-FID is by its paper on Inception-v3. Here it is on a network that is at hand, so figures compare runs of one such network
-with each other, and never with published ones.
+FID is by its paper on Inception-v3. Here it is on a network that is at hand, so figures compare runs of one such
+network with each other, and never with published ones.
 """
 
 from __future__ import annotations

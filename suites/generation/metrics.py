@@ -62,8 +62,8 @@ class Moments:
 def frechet_distance(a: Moments, b: Moments) -> float:
     """Squared Frechet distance of two Gaussians: |m - n|^2 + trace(A + B - 2 (A B)^(1/2)).
 
-    Dowson and Landau 1982; FID of Heusel et al. 2017, arXiv:1706.08500. The trace of the root is the sum of the roots of
-    the eigenvalues of A^(1/2) B A^(1/2), which is symmetric, so that no complex number ever comes up.
+    Dowson and Landau 1982; FID of Heusel et al. 2017, arXiv:1706.08500. The trace of the root is the sum of the roots
+    of the eigenvalues of A^(1/2) B A^(1/2), which is symmetric, so that no complex number ever comes up.
     """
     values, vectors = np.linalg.eigh(a.covariance)
     root = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
@@ -125,10 +125,10 @@ class GenerationMetric(Metric):
     """Compares drawn pictures with real ones.
 
     `FID` and `KID` (with its spread over subsets, `KID_std`) are on the features of `network`; they fall where drawn
-    pictures look more like real ones to it. FID of few pictures is too high, by an amount that depends on how many there
-    are; KID has no such bias. Where a model draws the way back, `cycle_error` is how far a picture is from itself after
-    both ways, and `change` how far the drawn one is from it; where pictures have partners, `L1` is how far the drawn one
-    is from its partner. These are mean absolute differences, in which 2 is black against white.
+    pictures look more like real ones to it. FID of few pictures is too high, by an amount that depends on how many
+    there are; KID has no such bias. Where a model draws the way back, `cycle_error` is how far a picture is from itself
+    after both ways, and `change` how far the drawn one is from it; where pictures have partners, `L1` is how far the
+    drawn one is from its partner. These are mean absolute differences, in which 2 is black against white.
 
     Args:
         network: makes vectors of pictures.

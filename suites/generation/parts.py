@@ -1,6 +1,7 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
 import suites.generation.datasets
+import suites.generation.inspection
 import suites.generation.settings
 import suites.generation.task
 import suites.generation.transforms  # noqa: F401

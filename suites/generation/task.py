@@ -173,13 +173,15 @@ class Drawing:
         size: (H, W) of the model.
         noise: extents of the noise of one picture.
         classes: K; 0 for none.
-        from_noise: whether pictures are drawn from noise, of the class of the real one; else each becomes another class.
+        from_noise: whether pictures are drawn from noise, of the class of the real one; else each becomes another
+        class.
     """
 
     def __init__(self, size: tuple[int, int], noise: tuple[int, ...], classes: int, from_noise: bool) -> None:
         self._size, self._noise, self._classes, self._from_noise = size, noise, classes, from_noise
 
     def __call__(self, samples: list[Picture]) -> Batch:
+        """The batch."""
         batch = dict(collate(samples, self._size))
         labels, numbers = batch["labels"], batch["numbers"]
         if self._from_noise:

@@ -1,9 +1,10 @@
 """DDPM: pictures by taking noise away step by step (Ho et al. 2020, arXiv:2006.11239).
 
-The schedule is the cosine of Nichol and Dhariwal 2021 (arXiv:2102.09672), drawing is DDIM's without noise (Song et al. 2021,
-arXiv:2010.02502), classes are followed by classifier-free guidance (Ho and Salimans 2022, arXiv:2207.12598).
+The schedule is the cosine of Nichol and Dhariwal 2021 (arXiv:2102.09672), drawing is DDIM's without noise (Song et al.
+2021, arXiv:2010.02502), classes are followed by classifier-free guidance (Ho and Salimans 2022, arXiv:2207.12598).
 
-Letters: N pictures, H W their size, C channels, E numbers of a time, K classes, T times of training, S steps of drawing.
+Letters: N pictures, H W their size, C channels, E numbers of a time, K classes, T times of training, S steps of
+drawing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ from framework.nn.init import Normal
 Norm = Literal["batch", "instance", "layer", "none"]
 
 
-def conv(channels_in: int, channels: int, kernel: int, stride: int = 1, padding: int | None = None, bias: bool = True) -> nn.Conv2d:
+def conv(
+    channels_in: int, channels: int, kernel: int, stride: int = 1, padding: int | None = None, bias: bool = True
+) -> nn.Conv2d:
     """A convolution whose weights start at N(0, 0.02), as DCGAN's and its successors'."""
     return nn.Conv2d(channels_in, channels, kernel, stride, padding=padding, bias=bias, initializer=Normal(0.02))
 

@@ -1,4 +1,5 @@
-"""DCGAN and WGAN-GP: pictures from noise (Radford et al. 2016, arXiv:1511.06434; Gulrajani et al. 2017, arXiv:1704.00028).
+"""DCGAN and WGAN-GP: pictures from noise (Radford et al. 2016, arXiv:1511.06434; Gulrajani et al. 2017,
+arXiv:1704.00028).
 
 Letters: N pictures, H W their size, C channels, Z numbers of noise, K classes.
 """
@@ -205,7 +206,8 @@ class WGANGP(NoiseModel):
 
 
 def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, made: Tensor, share: Tensor) -> Tensor:
-    """Mean of (|gradient of the critic| - 1)^2 at points between real and drawn pictures (Gulrajani et al. 2017, sec. 4).
+    """Mean of (|gradient of the critic| - 1)^2 at points between real and drawn pictures (Gulrajani et al. 2017, sec.
+    4).
 
     Args:
         critic: pictures [N, H, W, 3] to numbers.

@@ -5,6 +5,7 @@ Letters: N pictures, H W their size, K classes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from framework import Tensor, nn, no_grad, ops
@@ -29,7 +30,7 @@ class ClassCritic(nn.Layer):
     def __init__(self, size: tuple[int, int], channels: int, halvings: int, classes: int) -> None:
         super().__init__()
         widths = [3, *(channels * 2**at for at in range(halvings))]
-        self.convs = nn.LayerList(conv(a, b, 4, 2, padding=1) for a, b in zip(widths[:-1], widths[1:], strict=True))
+        self.convs = nn.LayerList(conv(a, b, 4, 2, padding=1) for a, b in itertools.pairwise(widths))
         self.real = conv(widths[-1], 1, 3, bias=False)
         cells = (size[0] >> halvings) * (size[1] >> halvings)
         self.classes = nn.Linear(cells * widths[-1], classes, bias=False)
@@ -75,8 +76,9 @@ class StarGAN(Adversarial):
     ) -> None:
         if classes < 2 or halvings < 2 or critic_steps < 1 or min(by_label, cycle, penalty) < 0:
             raise AttributeValueError(
-                f"StarGAN: classes is {classes}, halvings {halvings}, critic_steps {critic_steps}, by_label {by_label}, "
-                f"cycle {cycle} and penalty {penalty}; classes and halvings must be 2 or more, critic_steps 1, weights 0"
+                f"StarGAN: classes is {classes}, halvings {halvings}, critic_steps {critic_steps}, by_label "
+                f"{by_label}, cycle {cycle} and penalty {penalty}; classes and halvings must be 2 or more, "
+                "critic_steps 1 or more, the weights 0 or more"
             )
         super().__init__(size, 2**halvings)
         self.num_classes, self.critic_steps = classes, critic_steps

@@ -80,12 +80,14 @@ MODELS = {
         pairs,
     ),
     "DDPM": (
-        "{type: DDPM, size: 16, channels: 8, factors: [1, 2], blocks: 1, times: 50, steps: 5, classes: 2, guidance: 1.0}",
+        "{type: DDPM, size: 16, channels: 8, factors: [1, 2], blocks: 1, times: 50, steps: 5, classes: 2, "
+        "guidance: 1.0}",
         CLASSES,
         lambda root: one_kind(root, classes=("blue", "red")),
     ),
     "StarGAN": (
-        "{type: StarGAN, size: 16, channels: 4, blocks: 1, critic_channels: 4, halvings: 2, classes: 2, critic_steps: 2}",
+        "{type: StarGAN, size: 16, channels: 4, blocks: 1, critic_channels: 4, halvings: 2, classes: 2, "
+        "critic_steps: 2}",
         CLASSES,
         lambda root: one_kind(root, classes=("blue", "red")),
     ),

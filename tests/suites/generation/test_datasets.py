@@ -80,7 +80,9 @@ def test_pictures_side_by_side_are_cut_in_halves(tmp_path):
         both[:, 8:] = 200
         cv2.imwrite(str(tmp_path / "train" / f"{at}.png"), both)
     right, left = (SideBySide(str(tmp_path), given=given)[0] for given in ("right", "left"))
-    assert right.image.max() == 200 and right.other.max() == 0 and left.image.max() == 0 and left.other.shape == (8, 8, 3)
+    assert (
+        right.image.max() == 200 and right.other.max() == 0 and left.image.max() == 0 and left.other.shape == (8, 8, 3)
+    )
     cv2.imwrite(str(tmp_path / "train" / "0.png"), np.zeros((8, 15, 3), np.uint8))
     with pytest.raises(DataError, match=r"0.png: is 15 pixels wide"):
         SideBySide(str(tmp_path))[0]

@@ -11,9 +11,7 @@ from suites.generation.metrics import GenerationMetric, Moments, frechet_distanc
 from suites.vision.backbones.mobilenet_v2 import MobileNetV2
 
 RNG = np.random.default_rng(0)
-SMALL = Features(
-    backbone=Factory.of(MobileNetV2, scale=0.25, out_strides=[8]), size=32, subsets=5, subset_size=6
-)
+SMALL = Features(backbone=Factory.of(MobileNetV2, scale=0.25, out_strides=[8]), size=32, subsets=5, subset_size=6)
 
 
 def moments(rows, parts=3):
