@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from framework import no_grad, ops, program
+from framework import no_grad, ops, program, tensor
 from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.tensors import Tensor
@@ -86,8 +86,8 @@ class FeatureNet:
 
     def _vectors(self, images: Tensor) -> Tensor:
         mean, std = (np.array(numbers, np.float32) for numbers in (IMAGENET_MEAN, IMAGENET_STD))
-        x = ops.resize_bilinear(images, size=self._size)
-        x = x * (0.5 / std) + (0.5 - mean) / std
+        scale, shift = tensor(0.5 / std), tensor((0.5 - mean) / std)  # of [-1, 1], in place of [0, 1]
+        x = ops.resize_bilinear(images, size=self._size) * scale + shift
         return ops.mean(self._network(x)[-1], axes=(1, 2))
 
     def __call__(self, images: np.ndarray) -> np.ndarray:

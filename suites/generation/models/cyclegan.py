@@ -69,6 +69,7 @@ class CycleGAN(Adversarial):
 
     def make(self, inputs: Mapping[str, Tensor], critics: nn.Layer) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Both ways, and back."""
+        assert isinstance(critics, Both)
         real, told_by = {"a": inputs["images"], "b": inputs["others"]}, {"a": critics.a, "b": critics.b}
         made = {"b": self.b(real["a"]), "a": self.a(real["b"])}
         back = {"a": self.a(made["b"]), "b": self.b(made["a"])}
@@ -83,6 +84,7 @@ class CycleGAN(Adversarial):
 
     def judge(self, inputs: Mapping[str, Tensor], critics: nn.Layer) -> dict[str, Tensor]:
         """The loss of each critic, halved, so that it learns more slowly than its generator."""
+        assert isinstance(critics, Both)
         real, told_by = {"a": inputs["images"], "b": inputs["others"]}, {"a": critics.a, "b": critics.b}
         return {
             f"critic_{side}": 0.5

@@ -100,6 +100,8 @@ class NoiseUNet(nn.Layer):
         classes: K; 0 for none.
     """
 
+    table: Tensor
+
     def __init__(
         self, channels: int, factors: list[int], blocks: int, attention: bool, dropout: float, times: int, classes: int
     ) -> None:

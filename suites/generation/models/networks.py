@@ -39,6 +39,8 @@ class Up(nn.Layer):
         bias: whether there is one.
     """
 
+    weight: Tensor
+
     def __init__(self, channels_in: int, channels: int, bias: bool = False) -> None:
         super().__init__()
         self.add_parameter("weight", (channels_in, 4, 4, channels), Normal(0.02))

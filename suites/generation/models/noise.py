@@ -217,5 +217,6 @@ def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, made: Ten
     between = (real * share + made * (1.0 - share)).detach()
     between.requires_grad = True
     (gradient,) = gradients([ops.sum(critic(between))], [between], create_graph=True)
+    assert gradient is not None
     length = ops.sqrt(ops.sum(ops.square(gradient), axes=(1, 2, 3)) + 1e-12)
     return ops.mean(ops.square(length - 1.0))
