@@ -154,6 +154,23 @@ def good_bad(arguments: Arguments, classes: int) -> None:
             picture(root / str(folder) / f"{number}.png")
 
 
+def picture_folder(arguments: Arguments, classes: int) -> None:
+    root = Path(arguments["root"]) / arguments.get("folder", "")
+    for number in range(COUNT):
+        picture(root / (f"class{number % 2}" if arguments.get("classes") else "") / f"{number}.png")
+
+
+def two_folders(arguments: Arguments, classes: int) -> None:
+    for folder in (arguments.get("a", "trainA"), arguments.get("b", "trainB")):
+        for number in range(COUNT):
+            picture(Path(arguments["root"]) / folder / f"{number}.png")
+
+
+def side_by_side(arguments: Arguments, classes: int) -> None:
+    for number in range(COUNT):
+        picture(Path(arguments["root"]) / arguments.get("folder", "train") / f"{number}.png", (HEIGHT, 2 * HEIGHT))
+
+
 def coco_keypoints(arguments: Arguments, classes: int) -> None:
     images, rows = [], []
     for number in range(COUNT):
@@ -346,12 +363,15 @@ WRITERS: dict[str, Callable[[Arguments, int], None]] = {
     "MvtecFolder": mvtec_folder,
     "Pairs": parallel,
     "PhotoFolder": image_folder,
+    "PictureFolder": picture_folder,
     "Prose": prose,
     "SegmentationFolder": segmentation_folder,
+    "SideBySide": side_by_side,
     "SquadJson": squad,
     "TaggedTsv": tagged_tsv,
     "Texts": texts,
     "Tsv": tsv,
+    "TwoFolders": two_folders,
     "VideoFiles": video_files,
     "VocDetection": voc,
     "WiderFace": wider,
@@ -391,6 +411,15 @@ def draw(name: str) -> list[str]:
         changes["problem.scores"] = {f"class{i}": i / 2 for i in range(3)}  # of the drawn labels
     if config["suite"] == "anomaly":
         changes["model.size"] = SIDE  # as of the transforms
+    if config["suite"] == "generation":
+        changes |= {"model.size": min(config["model"]["size"], SIDE), "features.size": 32}
+        changes["features.backbone"] = {"type": "MobileNetV2", "scale": 0.25, "out_strides": [8]}
+        if config["model"].get("halvings", 0) > 5:
+            changes["model.halvings"] = 5  # of 96 pixels
+        if config["model"].get("steps"):
+            changes |= {"model.steps": 2, "model.times": 4}
+        if "classes" in config["model"]:
+            changes["model.classes"] = 2
     changes |= dict.fromkeys(_weights(config["model"], "model"))
     return [f"{path}={json.dumps(value)}" for path, value in changes.items()]
 

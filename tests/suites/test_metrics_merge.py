@@ -10,6 +10,8 @@ from suites.ctr.retrieval.scores import RetrievalScores
 from suites.detection.metrics import CocoEvaluator, VocEvaluator
 from suites.detection.task import BoxMetric
 from suites.engine.contract.metric import Metric
+from suites.generation.features import Features
+from suites.generation.metrics import GenerationMetric
 from suites.keypoints.decoding import Reader
 from suites.keypoints.metrics import Figures as PoseFigures
 from suites.keypoints.metrics import PoseMetric
@@ -241,6 +243,33 @@ def defects():
     return lambda: AnomalyMetric(masks=True), feed
 
 
+class Vectors:
+    """Stands for a network: a picture's first row is its vector."""
+
+    name, width = "drawn", 4
+
+    def __call__(self, images):
+        """[N, 4], whole numbers, whose sums are exact."""
+        return images[:, 0, :4, 0]
+
+    def of_real(self, images, names):
+        """As for drawn ones."""
+        return self(images)
+
+
+def drawn_pictures():
+    """Numbers are eighths, so that their sums are exact."""
+    rng = np.random.default_rng(8)
+    images, made, back = (rng.integers(-8, 9, (SIZE, 4, 4, 3)).astype(np.float32) / 8 for _ in range(3))
+
+    def feed(metric, part):
+        numbers = np.arange(SIZE)[part]
+        given = {"images": images[part], "numbers": numbers, "counts": np.ones((len(numbers), 2), bool)}
+        metric.update({"made": made[part], "back": back[part]}, {**given, "name": [str(n) for n in numbers]})
+
+    return lambda: GenerationMetric(Vectors(), Features(subsets=4, subset_size=8)), feed
+
+
 def neighbours():
     vectors, labels = unit_vectors(), RNG.integers(0, 5, SIZE)
 
@@ -306,6 +335,7 @@ CASES = {
     "PoseMetric": poses(),
     "FoundTexts": found_texts(),
     "ReadLines": read_lines(),
+    "GenerationMetric": drawn_pictures(),
     "AnomalyMetric": defects(),
     "Neighbours": neighbours(),
     "Verification": verified(),
