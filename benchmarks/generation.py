@@ -5,7 +5,7 @@
 - a common prefix of 1,000 tokens goes through the network once;
 - one request is written at a share of the memory's bandwidth, which is measured beside it.
 
-    python benchmarks/generation.py [--rounds 3] [--threads 2] [--int8]
+    python benchmarks/generation.py [--rounds 3] [--threads 2] [--eight-bits]
 """
 
 from __future__ import annotations
@@ -145,16 +145,16 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--prompt", type=int, default=32)
-    parser.add_argument("--new-tokens", type=int, default=48)
-    parser.add_argument("--int8", action="store_true", help="weights of products in 8 bits")
+    parser.add_argument("--new-tokens", type=int, default=24)
+    parser.add_argument("--eight-bits", action="store_true", help="weights of products in 8 bits")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     a = parser.parse_args()
     framework.set_num_threads(a.threads)
     random.seed(0)
     model = LanguageModel(**FORM, max_length=2048)
-    network = Network(model, int8=a.int8)
+    network = Network(model, int8=a.eight_bits)
     count = sum(int(np.prod(p.shape)) for p in model.parameters())
-    size = count * (1 + 4 / 64 if a.int8 else 4)
+    size = count * (1 + 4 / 64 if a.eight_bits else 4)
     rounds = []
     for _ in range(a.rounds):
         together = texts(network, a.clients, a.clients, a.prompt, a.new_tokens)

@@ -197,7 +197,10 @@ def test_a_client_that_leaves_frees_its_pages(server, ask):
         ({"prompt": "a", "logprobs": 3}, 400, "logprobs: is not computed here", "logprobs"),
         ({"prompt": "a", "presence_penalty": 0.5}, 400, "presence_penalty: is 0.5", "presence_penalty"),
         ({"prompt": "a", "stream_options": {}}, 400, "stream_options: is of streams", "stream_options"),
-        ({"prompt": []}, 400, "prompt: is empty", "prompt"),
+        ({"prompt": []}, 400, "prompt: has 0 texts; 1 to 128", "prompt"),
+        ({"prompt": ["a"] * 129}, 400, "prompt: has 129 texts", "prompt"),
+        ({"prompt": "a" * 100_001}, 413, "prompt: has 100001 characters; 100000 are allowed", "prompt"),
+        ({"prompt": ["a"] * 128, "n": 16, "max_tokens": 40}, 503, "40 texts wait", None),
         ({"prompt": 7}, 400, "prompt", "prompt"),
         ({}, 400, "prompt: is missing", "prompt"),
         ({"prompt": "a", "model": "gpt-4"}, 404, "there is no model 'gpt-4' that writes; there is 'tiny'", "model"),
@@ -207,7 +210,7 @@ def test_what_is_wrong_is_said_in_openais_form(ask, body, status, match, param):
     found = ask("/v1/completions", **body)
     assert found[0] == status and match in found[1]["error"]["message"]
     assert found[1]["error"]["param"] == param
-    kind = "not_found_error" if status == 404 else "invalid_request_error"
+    kind = {404: "not_found_error", 503: "server_error"}.get(status, "invalid_request_error")
     assert found[1]["error"]["type"] == kind
 
 

@@ -151,7 +151,8 @@ def make_app(
     _add_v1(app, split, bodies)
     _add_models(app, split)
     if engine is not None:
-        add_generation(app, engine, [service.settings.name], bodies, service.settings.max_values)
+        s = service.settings
+        add_generation(app, engine, [s.name], bodies, s.max_values, s.max_chars)
     _add_health(app, split, engine)
     open_inference.add_routes(app, split, bodies)
     if token is not None:

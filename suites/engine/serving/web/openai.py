@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import StreamingResponse
 
 from framework.errors import NotSupportedError, PaddockError
-from suites.engine.serving.errors import Cancelled, NotThere, RequestError, shown
+from suites.engine.serving.errors import Cancelled, NotThere, RequestError, TooLarge, shown
 from suites.engine.serving.generation.engine import Engine, Piece, Ticket, Wish
 from suites.engine.serving.web.http import PROBLEMS, Bodies, aside, body_of, json_response, parse
 from suites.engine.serving.web.openai_forms import (
@@ -28,7 +28,9 @@ from suites.engine.serving.web.openai_forms import (
 )
 
 
-def add_generation(app: FastAPI, engine: Engine, names: Sequence[str], bodies: Bodies, most: int) -> None:
+def add_generation(
+    app: FastAPI, engine: Engine, names: Sequence[str], bodies: Bodies, most: int, characters: int
+) -> None:
     """Add both routes.
 
     Args:
@@ -37,6 +39,7 @@ def add_generation(app: FastAPI, engine: Engine, names: Sequence[str], bodies: B
         names: by which requests may call the model, its own first.
         bodies: of requests.
         most: values of a request's JSON.
+        characters: of a prompt, or of all messages of a chat.
     """
 
     @app.post("/v1/completions", responses=PROBLEMS, tags=["v1"], openapi_extra=body_of(CompletionRequest))
@@ -47,6 +50,7 @@ def add_generation(app: FastAPI, engine: Engine, names: Sequence[str], bodies: B
             async with bodies.of(request) as body:
                 asked = await aside(len(body), parse, CompletionRequest, body, most)
             asked.check()
+            _check_length("prompt", max(map(len, asked.prompts())), characters)
             prompts = [await asyncio.to_thread(engine.generator.encode, text) for text in asked.prompts()]
             return await _written(request, engine, _Answer(asked, names, asked.new_tokens(), False), prompts)
 
@@ -60,6 +64,7 @@ def add_generation(app: FastAPI, engine: Engine, names: Sequence[str], bodies: B
             async with bodies.of(request) as body:
                 asked = await aside(len(body), parse, ChatRequest, body, most)
             asked.check()
+            _check_length("messages", sum(len(each["content"]) for each in asked.plain()), characters)
             prompt = await asyncio.to_thread(engine.generator.encode_chat, asked.plain())
             return await _written(request, engine, _Answer(asked, names, asked.new_tokens(), True), [prompt])
 
@@ -92,6 +97,11 @@ class _Answer:
             "model": self.names[0],
             "choices": choices,
         } | ({} if usage is None else {"usage": usage})
+
+
+def _check_length(name: str, length: int, most: int) -> None:
+    if length > most:
+        raise TooLarge(f"{name}: has {length} characters; {most} are allowed (--max-chars)")
 
 
 async def _in_openai_form(answer: Callable[[], Awaitable[Response]], schema: type[Asked]) -> Response:

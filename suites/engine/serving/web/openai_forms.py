@@ -12,6 +12,7 @@ from suites.engine.contract.capabilities.generating import Sampling
 from suites.engine.serving.errors import RequestError
 
 _SEEDS = 1 << 63
+_MOST_PROMPTS = 128
 
 
 class StreamOptions(pydantic.BaseModel):
@@ -90,8 +91,8 @@ class CompletionRequest(Asked):
         for name, neutral in (("echo", False), ("best_of", self.n or 1), ("logprobs", None), ("suffix", None)):
             if getattr(self, name) not in (None, neutral):
                 raise RequestError(f"{name}: is not computed here; leave it out")
-        if self.prompt == []:
-            raise RequestError("prompt: is empty; it takes one text or more")
+        if not 1 <= len(self.prompts()) <= _MOST_PROMPTS:
+            raise RequestError(f"prompt: has {len(self.prompts())} texts; 1 to {_MOST_PROMPTS} are allowed")
 
     def prompts(self) -> list[str]:
         """The texts."""
