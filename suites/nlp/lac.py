@@ -38,7 +38,8 @@ def open_lac(folder: Path) -> tuple[CrfTagger, TextProcessor]:
     """
     try:
         arrays = read_onnx(folder / _ENCODER)
-        transitions = np.load(io.BytesIO(read_bytes(folder / _TRANSITIONS, "weight_bytes")), allow_pickle=False)
+        file = io.BytesIO(read_bytes(folder / _TRANSITIONS, "weight_bytes"))
+        transitions = np.lib.format.read_array(file, allow_pickle=False)
         tokenizer = LacTokenizer.of_folder(folder)
         named = {int(number): tag for number, tag in read_pairs(folder / _TAGS)}
         states = _states(arrays, np.asarray(transitions, np.float32))
