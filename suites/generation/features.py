@@ -6,6 +6,7 @@ network with each other, and never with published ones.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -61,7 +62,7 @@ class Features:
 class FeatureNet:
     """Pictures [N, H, W, 3] in [-1, 1] to vectors [N, D].
 
-    The vectors of real pictures are kept by name: an evaluation set is looked at again and again.
+    The vectors of real pictures are kept by content: an evaluation set is looked at again and again.
 
     Args:
         features: the settings.
@@ -82,7 +83,7 @@ class FeatureNet:
         stride = self._network.strides[-1]
         self.name = f"{type(self._network).__name__} ({weights}), stride {stride} at {features.size} pixels"
         self._run = program(self._vectors)
-        self._known: dict[str, np.ndarray] = {}
+        self._known: dict[bytes, np.ndarray] = {}
 
     def _vectors(self, images: Tensor) -> Tensor:
         mean, std = (np.array(numbers, np.float32) for numbers in (IMAGENET_MEAN, IMAGENET_STD))
@@ -96,9 +97,10 @@ class FeatureNet:
             parts = [self._run(images[at : at + _BATCH]).numpy().copy() for at in range(0, len(images), _BATCH)]
         return np.concatenate(parts) if parts else np.zeros((0, self.width), np.float32)
 
-    def of_real(self, images: np.ndarray, names: list[str]) -> np.ndarray:
-        """The same of pictures with names, each looked at once."""
-        new = [at for at, name in enumerate(names) if name not in self._known]
-        self._known |= {names[at]: row for at, row in zip(new, self(images[new]), strict=True)}
-        rows = [self._known[name] for name in names]
+    def of_real(self, images: np.ndarray) -> np.ndarray:
+        """The same of real pictures, each looked at once."""
+        keys = [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in images]
+        new = [at for at, key in enumerate(keys) if key not in self._known]
+        self._known |= {keys[at]: row for at, row in zip(new, self(images[new]), strict=True)}
+        rows = [self._known[key] for key in keys]
         return np.stack(rows) if rows else np.zeros((0, self.width), np.float32)

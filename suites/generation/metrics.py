@@ -146,11 +146,7 @@ class GenerationMetric(Metric):
         numbers, (given, wanted) = batch["numbers"], batch["counts"].T
         made = outputs["made"]
         real = batch.get("others", batch["images"])
-        names = [f"{name} {int(number)}" for name, number in zip(batch["name"], numbers, strict=True)]
-        self._real.add(
-            self._network.of_real(real[wanted], [name for name, keep in zip(names, wanted, strict=True) if keep]),
-            numbers[wanted],
-        )
+        self._real.add(self._network.of_real(real[wanted]), numbers[wanted])
         self._made.add(self._network(made[given]), numbers[given])
         if "back" in outputs:
             self._sum("cycle", outputs["back"][given], batch["images"][given])

@@ -413,7 +413,7 @@ def draw(name: str) -> list[str]:
         changes["model.size"] = SIDE  # as of the transforms
     if config["suite"] == "generation":
         changes |= {"model.size": min(config["model"]["size"], SIDE), "features.size": 32}
-        changes["features.backbone"] = {"type": "MobileNetV2", "scale": 0.25, "out_strides": [8]}
+        changes["features.backbone"] = {"type": "MobileNetV2", "scale": 0.25, "out_strides": [8], "pretrained": None}
         if config["model"].get("halvings", 0) > 5:
             changes["model.halvings"] = 5  # of 96 pixels
         if config["model"].get("steps"):

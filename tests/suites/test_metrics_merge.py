@@ -252,7 +252,7 @@ class Vectors:
         """[N, 4], whole numbers, whose sums are exact."""
         return images[:, 0, :4, 0]
 
-    def of_real(self, images, names):
+    def of_real(self, images):
         """As for drawn ones."""
         return self(images)
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import threading
 
 import cv2
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 from framework.errors import AttributeValueError, ConfigError, DataError, NumericsError
 from suites.engine.predict.inference import evaluate_export, export_run, infer_files, open_model
 from suites.engine.run.checkpoint import Checkpoints
+from suites.engine.serving.client import Client, ServerError
+from suites.engine.serving.service import Settings
+from suites.engine.serving.web.server import Place, Server
 from suites.engine.train.hooks import Hook
 from suites.engine.train.training import train
 from tests.suites.generation.helpers import MODELS, ONE, Stop, config, one_kind, picture, two_kinds, written
@@ -71,6 +75,28 @@ def test_a_seed_draws_the_same_picture_alone_and_among_others_and_classes_have_n
     for value in (True, "7", {"seed": 7, "klass": "red"}, {"seed": -1}, {"seed": 2**63}, {"seed": 1, "class": 3}):
         with pytest.raises(DataError):
             model.processor.from_json(value)
+
+
+def test_a_server_answers_a_seed_with_the_picture_that_a_run_draws(tmp_path):
+    train(written(tmp_path, "by class"), runs=tmp_path, name="run")
+    model = open_model(tmp_path / "run")
+    server, answers = Server(model, Settings(), Place("127.0.0.1", 0)), []
+
+    def ask():
+        try:
+            with Client(server.url) as client:
+                answers.extend(client.score([4, {"seed": 5, "class": "red"}]))
+                with pytest.raises(ServerError, match="takes a seed"):
+                    client.score(["rose"])
+        finally:
+            server.stop()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert server.run() == 0
+    asking.join()
+    png = np.frombuffer(base64.b64decode(answers[1]["png"]), np.uint8)
+    np.testing.assert_array_equal(cv2.imdecode(png, cv2.IMREAD_COLOR)[..., ::-1], model("5:red")[0].value["made"])
 
 
 def test_the_report_says_whose_features_the_figures_are_of(tmp_path):
