@@ -142,9 +142,11 @@ class GenerationMetric(Metric):
         self._counts = dict.fromkeys(_SUMS, 0)
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in `made` [N, H, W, 3], and `back` where there is one."""
+        """Takes in `made` [N, H, W, 3], and `back` where there is one; DataError for NaN in a picture."""
         numbers, (given, wanted) = batch["numbers"], batch["counts"].T
         made = outputs["made"]
+        if not np.isfinite(made).all():
+            raise DataError("metric: a drawn picture holds NaN or infinity; the weights are damaged")
         real = batch.get("others", batch["images"])
         self._real.add(self._network.of_real(real[wanted]), numbers[wanted])
         self._made.add(self._network(made[given]), numbers[given])
