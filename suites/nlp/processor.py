@@ -174,6 +174,10 @@ class WritingProcessor(TextProcessor):
         """All parts, and the model's limits."""
         return {**super().metadata(), "limits": asdict(self._limits)}
 
+    def on_host(self, arrays: Mapping[str, Any]) -> bool:
+        """Each step of writing has other shapes than the one before."""
+        return self._writes.on_host(arrays)
+
     def generator(self, model: LanguageModel, settings: CacheSettings) -> LanguageGenerator:
         """A generator of a language model; NotSupportedError where texts are written to a source."""
         if not isinstance(self._writes, LanguageModeling):

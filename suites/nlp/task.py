@@ -304,6 +304,10 @@ class NlpTask(DataTask[TrainData, EvalData]):
             return None
         return Filling(self._problem, few=self._train is not None and self.train_data.tokens is not None)
 
+    def on_host(self, arrays: Mapping[str, Any]) -> bool:
+        """See `Problem.on_host`."""
+        return self._problem.on_host(arrays)
+
     def hooks(self) -> list[Hook]:
         """What ends learning from the teacher before the last epoch, where that is asked for."""
         return [] if self._distillation is None else self._distillation.hooks()

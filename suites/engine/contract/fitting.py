@@ -34,6 +34,17 @@ class FitsShapes(Protocol):
         """Return what does it; None where any shape will do."""
 
 
+@runtime_checkable
+class StepsOnHost(Protocol):
+    """Offered by tasks and processors some of whose batches come in ever new shapes, which no device compiles in time.
+
+    Of a processor whose model is exported: its Program is such a one.
+    """
+
+    def on_host(self, arrays: Arrays) -> bool:
+        """Whether the Program runs on the CPU for these arrays."""
+
+
 class RowBuckets:
     """For arrays of one row a sample: the number of rows becomes a power of two, by copies of the last.
 

@@ -17,7 +17,7 @@ from framework.data import DataLoader
 from framework.devices import placement
 from framework.errors import ConfigError
 from suites.engine.contract.capabilities import count_batch, count_set, parts_of, write_picture
-from suites.engine.contract.fitting import fitting_here
+from suites.engine.contract.fitting import StepsOnHost, fitting_here
 from suites.engine.contract.losses import Loss
 from suites.engine.predict.items import Predict, predict_items
 from suites.engine.reporting.tally import Tally, add_skipped
@@ -49,7 +49,8 @@ def predict_of(
 
     def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         task.model.eval()
-        with no_grad(), framework.device(*where), framework.conv_algorithm(conv_algorithm):
+        at = ("cpu",) if isinstance(task, StepsOnHost) and task.on_host(arrays) else where
+        with no_grad(), framework.device(*at), framework.conv_algorithm(conv_algorithm):
             fitting = fitting_here(task)
             outputs = run(fitting.fill(arrays) if fitting else arrays)
             found = {name: tensor.numpy() for name, tensor in outputs.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ from suites.engine.contract.capabilities import (
 )
 from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
 from suites.engine.contract.feeding import Feed, Outputs
-from suites.engine.contract.fitting import fitting_of
+from suites.engine.contract.fitting import StepsOnHost, fitting_of
 from suites.engine.contract.prediction import Prediction
 from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.contract.resources import load_deployed
@@ -57,6 +58,7 @@ from suites.engine.weights.records import record_names
 from suites.engine.weights.runs import named_run
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -423,6 +425,9 @@ def _conv_algorithm(run: Path) -> str:
 def _open_export(path: Path, device: str, products: str) -> Model:
     predictor = Predictor(path, device=device, products=products)
     processor, names = _described(predictor, f"{path}/program.json")
+    if device != "cpu" and isinstance(processor, StepsOnHost):
+        _log.info("%s: runs on the CPU: its steps come in ever new shapes, which %s would compile each", path, device)
+        predictor, device = Predictor(path), "cpu"
     with framework.device(device, products=products):
         feed = feed_of(processor, path)
     fitting = None if device == "cpu" else fitting_of(processor)

@@ -62,6 +62,14 @@ class Problem(ABC):
         """What a row of an array or a prediction of this name stands for; `hidden` tokens are those in `masked`."""
         return "token" if name in self.token_keys or name in self.token_outputs else "sequence"
 
+    def sides(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of offsets, each with the batch arrays that they cut into sequences."""
+        return {"offsets": self.token_keys}
+
+    def on_host(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether the model is asked about such arrays on the CPU, as they come in ever new shapes."""
+        return False
+
     def check(self, dataset: TextDataset[Any], sequencer: Sequencer) -> None:
         """Raise ConfigError for a data set of other examples."""
         if dataset.example_type is not self.example_type:

@@ -18,7 +18,7 @@ from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.nlp.datasets import Passage, TextDataset
-from suites.nlp.losses import CrossEntropy
+from suites.nlp.losses import IGNORED, CrossEntropy
 from suites.nlp.metrics.language import LanguageScores
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.writing import WritingModel
@@ -48,6 +48,7 @@ class LanguageModeling(WritingProblem):
     token_keys: ClassVar[tuple[str, ...]] = ("ids", "targets")
     inputs: ClassVar[tuple[str, ...]] = STEP
     learned: ClassVar[tuple[str, ...] | None] = ("ids", "offsets")
+    fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "targets": IGNORED}
     main_metric = "loss_nats"
     lower_is_better: ClassVar[bool] = True
 
@@ -99,6 +100,10 @@ class LanguageModeling(WritingProblem):
         """Windows that begin anywhere in their document."""
         assert isinstance(samples, Windows)
         return Shifted(samples)
+
+    def on_host(self, arrays: Mapping[str, Any]) -> bool:
+        """Where texts are written; in evaluation all words' next are asked for at once, of few shapes."""
+        return "past" in arrays and (len(arrays["past"]) > 0 or len(arrays["rows"]) != len(arrays["ids"]))
 
     def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Cross entropy of logits [T, V]."""

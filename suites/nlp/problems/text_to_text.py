@@ -19,7 +19,7 @@ from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Marked
 from suites.nlp.datasets import Pair, TextDataset
-from suites.nlp.losses import CrossEntropy
+from suites.nlp.losses import IGNORED, CrossEntropy
 from suites.nlp.metrics.writing import Figure, WrittenScores
 from suites.nlp.models.base import TextModel
 from suites.nlp.problems.writing import WritingProblem, shortened, steps_of
@@ -49,6 +49,7 @@ class TextToText(WritingProblem):
     inputs: ClassVar[tuple[str, ...]] = (*STEP, *SOURCE)
     learned: ClassVar[tuple[str, ...] | None] = ("source", "source_offsets", "target", "target_offsets")
     targets: ClassVar[tuple[str, ...]] = ("words",)
+    fillers: ClassVar[Mapping[str, float] | None] = {"source": 0, "target": 0, "words": IGNORED}
 
     def __init__(
         self,
@@ -63,6 +64,10 @@ class TextToText(WritingProblem):
         self._loss = loss or CrossEntropy(label_smoothing=0.1)
         self._figures, self._words, self._lower_case = tuple(figures), words, lower_case
         self.main_metric = main or self._figures[0]
+
+    def sides(self) -> Mapping[str, tuple[str, ...]]:
+        """Sources and targets."""
+        return {"source_offsets": ("source",), "target_offsets": ("target", "words")}
 
     def encode(
         self,

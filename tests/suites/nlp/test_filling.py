@@ -7,12 +7,14 @@ import pytest
 
 import framework
 from framework import from_numpy, no_grad
+from suites.engine import load
 from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.fitting import size_above
+from suites.engine.predict.inference import export_run
 from suites.engine.train.training import evaluate_weights, train
 from suites.nlp.filling import COUNTED, Filling
 from suites.nlp.problems import Classification
-from tests.suites.nlp import test_classics_task, test_task
+from tests.suites.nlp import test_classics_task, test_task, test_writing
 from tests.suites.nlp.test_pretraining import folder as documents  # noqa: F401
 from tests.suites.nlp.test_task import folder  # noqa: F401
 
@@ -66,7 +68,7 @@ def expect_the_same(path):
     for batch in list(task.train_loader(seed=0, workers=0))[:2]:
         arrays = {name: batch[name] for name in task.train_inputs}
         filled = filling.fill(arrays)
-        assert len(filled["ids"]) > len(arrays["ids"]) and len(filled["offsets"]) > len(arrays["offsets"])
+        assert all(len(filled[name]) > len(arrays[name]) for name in arrays), filled.keys()
         task.model.train()
         (losses, gradients), (others, found) = compute(task, arrays), compute(task, filled)
         for name, (mean, weight) in losses.items():
@@ -77,7 +79,9 @@ def expect_the_same(path):
         for name, gradient in gradients.items():
             np.testing.assert_allclose(found[name], gradient, atol=64 * EPS * largest, err_msg=name)
         task.model.eval()
-        inputs = {name: batch[name] for name in task.eval_inputs}
+        inputs = {name: batch[name] for name in task.eval_inputs if name in batch}
+        if len(inputs) < len(task.eval_inputs):  # of a step of writing
+            continue
         expected, cut = predict(task, inputs), filling.cut(predict(task, filling.fill(inputs)), inputs)
         for name, values in expected.items():
             np.testing.assert_allclose(cut[name], values, rtol=64 * EPS, atol=64 * EPS, err_msg=name)
@@ -107,6 +111,31 @@ def test_filler_changes_nothing_of_a_chain_of_tags(folder):  # noqa: F811
     dataset = f"{{type: CharTags, path: {folder}/train.bio}}"
     problem = "{type: ChainTagging, words: spaces}"
     expect_the_same(of_words(folder, "type: CrfTagger, width: 16, hidden: 16", problem, dataset))
+
+
+@pytest.mark.parametrize("kind", test_writing.KINDS)
+def test_filler_changes_nothing_of_learning_to_write(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prose.txt").write_text("abcd efg\n" * 60)
+    (tmp_path / "c.yml").write_text(test_writing.KINDS[kind][0])
+    expect_the_same(tmp_path / "c.yml")
+
+
+@pytest.mark.parametrize("kind", test_writing.KINDS)
+def test_a_run_on_xla_compiles_no_step_of_writing(kind, tmp_path, monkeypatch, caplog):
+    pytest.importorskip("jax", reason="the extra [xla] is not installed")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prose.txt").write_text("abcd efg\n" * 60)
+    (tmp_path / "c.yml").write_text(test_writing.KINDS[kind][0])
+    with caplog.at_level(logging.INFO):
+        run = train(tmp_path / "c.yml", ["runtime.device=xla-cpu"], runs=tmp_path, name="x")
+        assert load(tmp_path / "x", device="xla-cpu")(["abc"])[0].to_json()["text"] is not None
+        export_run(tmp_path / "x", tmp_path / "exported")
+        assert load(tmp_path / "exported", device="xla-cpu")(["abc"])[0].to_json()["text"] is not None
+    compiled = [r.getMessage() for r in caplog.records if "xla: compiled" in r.getMessage()]
+    assert 1 <= len(compiled) <= (6 if kind == "sort" else 4), compiled  # whole and last batches
+    assert any("runs on the CPU: its steps" in r.getMessage() for r in caplog.records)
+    assert run is not None
 
 
 def ragged(rng, sequences, longest):
