@@ -19,7 +19,7 @@ from suites.vision.files import pictures_below
 _NAMED = 5  # in a message
 
 
-@register("dataset")
+@register("dataset", needs={"part": "holdout"})
 class PictureFolder(OneKind):
     """All pictures in a folder and below.
 

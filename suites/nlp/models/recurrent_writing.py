@@ -79,7 +79,7 @@ class RecurrentLanguageModel(WritingModel):
 
     Args:
         vocab_size: V.
-        width: of a word vector; with `tied` also of the last layer's units, by a linear map where D is another number.
+        width: of a word vector.
         cell: "lstm" or "gru".
         hidden: D.
         layers: one on the other.
@@ -87,7 +87,8 @@ class RecurrentLanguageModel(WritingModel):
         layer_dropout: the same between layers, of each word anew.
         word_dropout: share of words whose vectors are 0, wherever they stand.
         weight_dropout: share of the weights between one word's state and the next one's gates.
-        tied: the word vectors are the output matrix too (Press and Wolf 2017).
+        tied: the word vectors are the output matrix too (Press and Wolf 2017), behind a linear map where they are not as
+            wide as the last layer.
         max_length: words of a text at most.
     """
 

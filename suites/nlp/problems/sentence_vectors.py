@@ -31,7 +31,7 @@ _SHOWN = 4  # numbers of a vector in a line for people
 _MAIN = {"groups": "map", "corpus": "ndcg@10", "scores": "spearman"}
 
 
-@register("problem")
+@register("problem", exclusive=(("positive", "scores"),))
 class SentenceVectors(MatchedProblem):
     """A vector for each text, learnt from pairs that fit, with or without texts that do not, or from pairs with scores.
 

@@ -201,7 +201,7 @@ def test_single_texts_and_negatives_for_another_problem_are_errors(tmp_path):
         ("{type: SentenceVectors, hard: 65}", "hard is 65; it must be from 0 to 64"),
         ("{type: SentenceVectors, hard: 1, loss: {type: CoSENT}}", "hard is 1; CoSENT takes 0"),
         ("{type: SentenceVectors, size: 0}", "size is 0"),
-        ("{type: SentenceVectors, positive: [a], scores: {a: 1.0}}", "positive and scores both say"),
+        ("{type: SentenceVectors, positive: [a], scores: {a: 1.0}}", "does nothing beside 'positive'"),
         ("{type: SentenceVectors, scores: {a: 2.0}}", "each must be from 0 to highest, 1"),
         ("{type: SentenceVectors, loss: {type: MarginError, teacher: x}}", "hard is 0; MarginError takes 1 or more"),
         ("{type: SentenceVectors, size: 17, positive: [fits]}", "size is 17 but the model's vectors have 16 numbers"),
