@@ -87,8 +87,8 @@ class RecurrentLanguageModel(WritingModel):
         layer_dropout: the same between layers, of each word anew.
         word_dropout: share of words whose vectors are 0, wherever they stand.
         weight_dropout: share of the weights between one word's state and the next one's gates.
-        tied: the word vectors are the output matrix too (Press and Wolf 2017), behind a linear map where they are not as
-            wide as the last layer.
+        tied: the word vectors are the output matrix too (Press and Wolf 2017), behind a linear map where the last layer
+            is not as wide as they are.
         max_length: words of a text at most.
     """
 
