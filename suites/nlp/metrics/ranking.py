@@ -73,9 +73,12 @@ class RankingScores(ArrayMetric):
     """The figures of `ranking_figures`."""
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in `scores` [B] with the batch's `gains` and `groups` [B], and `example` [B] if it tells."""
+        """Takes in `scores` [B] with the batch's `gains` and `groups` [B], and `example` [B] if it tells.
+
+        DataError for scores that are no numbers.
+        """
         examples = examples_of(batch, len(batch["gains"]))
-        scores = np.asarray(outputs["scores"], np.float64)
+        scores = _numbers(np.asarray(outputs["scores"], np.float64), "scores")
         self.gather(scores=scores, gains=batch["gains"], groups=batch["groups"], examples=examples)
 
     def worst(self, count: int) -> dict[str, list[Case]]:
@@ -108,8 +111,11 @@ class VectorScores(ArrayMetric):
         self._judged, self._sizes = judged, sizes
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in `vectors` [2 B, D] with the batch's `gains`, `groups`, `anchors` and `matches` [B]."""
-        vectors = np.asarray(outputs["vectors"], np.float32)
+        """Takes in `vectors` [2 B, D] with the batch's `gains`, `groups`, `anchors` and `matches` [B].
+
+        DataError for vectors that are no numbers.
+        """
+        vectors = _numbers(np.asarray(outputs["vectors"], np.float32), "vectors")
         pairs = vectors.reshape(-1, 2, vectors.shape[1])
         rows = {name: batch[name] for name in ("gains", "groups", "anchors", "matches")}
         self.gather(vectors=pairs, examples=examples_of(batch, len(pairs)), **rows)
@@ -137,6 +143,12 @@ class VectorScores(ArrayMetric):
         numbers_ = NumberScores()
         numbers_.update({"scores": cosines}, {"targets": gains})
         return {name: value for name, value in numbers_.result().items() if name in ("spearman", "pearson")}
+
+
+def _numbers(values: np.ndarray, what: str) -> np.ndarray:
+    if not np.isfinite(values).all():
+        raise DataError(f"ranking: the model's {what} hold NaN or infinity; its weights are damaged")
+    return values
 
 
 def corpus_figures(

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from framework.errors import DataError
-from suites.nlp.metrics.ranking import VectorScores, corpus_figures, query_figures, ranking_figures
+from suites.nlp.metrics.ranking import RankingScores, VectorScores, corpus_figures, query_figures, ranking_figures
 
 
 def test_a_query_by_hand():
@@ -58,3 +58,13 @@ def test_vectors_are_judged_at_each_width():
     found = metric.result()
     assert found["spearman/2"] == pytest.approx(1.0) and found["spearman"] == pytest.approx(0.5)
     assert "spearman/8" not in found  # as wide as the vectors, or wider
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_no_number_is_refused(value):
+    rows = {"gains": np.array([1.0, 0.0]), "groups": np.zeros(2, np.int64)}
+    more = {"anchors": np.zeros(2, np.int64), "matches": np.arange(2)}
+    with pytest.raises(DataError, match="scores hold NaN or infinity"):
+        RankingScores().update({"scores": np.array([value, 0.1])}, rows)
+    with pytest.raises(DataError, match="vectors hold NaN or infinity"):
+        VectorScores("groups").update({"vectors": np.full((4, 3), value)}, {**rows, **more})
