@@ -11,7 +11,7 @@ from framework.nn.crf import CRF
 from framework.nn.decoder import TransformerDecoderLayer
 from framework.nn.layer import Layer, buffer, parameter
 from framework.nn.linear import Embedding, Linear
-from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm, RMSNorm
+from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm, RMSNorm, unit
 from framework.nn.pool import (
     AdaptiveAvgPool2d,
     AdaptiveMaxPool2d,
@@ -67,4 +67,5 @@ __all__ = [
     "buffer",
     "init",
     "parameter",
+    "unit",
 ]

@@ -127,6 +127,11 @@ class RMSNorm(Layer):
         return str(self.channels)
 
 
+def unit(x: Tensor) -> Tensor:
+    """Vectors along the last axis at length 1; one shorter than 1e-6 gets shorter still, never NaN.  x, y: [..., C]."""
+    return x * ops.rsqrt(ops.maximum(ops.sum(x * x, axes=-1, keepdims=True), 1e-12))
+
+
 class GroupNorm(Layer):
     """Normalizes groups of channels of each sample over space (Wu and He 2018).  x, y: [N, ..., C].
 

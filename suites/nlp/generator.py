@@ -79,12 +79,11 @@ class LanguageGenerator:
 
     def chooser(self, sampling: Sampling, number: int, prompt: Sequence[int]) -> Sampler:
         """What chooses the tokens of a prompt's result `number`."""
-        drawn = sampling.temperature > 0
         search = Search(
             temperature=sampling.temperature,
-            top_p=sampling.top_p if drawn else None,
-            top_k=sampling.top_k if drawn else None,
-            min_p=sampling.min_p if drawn else None,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
             repetition_penalty=sampling.repetition_penalty,
             seed=sampling.seed,
         )

@@ -17,7 +17,6 @@ from framework.nn import init
 from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.registry import register, register_role
-from suites.retrieval.models.pooling import unit
 
 _FAR = 1e9  # stands for infinity among cosines
 _NEAR = 1e-8  # squared distance below which a root has no gradient
@@ -39,7 +38,7 @@ class ClassVectors(nn.Layer):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """vectors: [N, D] of length 1; cosines with the classes, [N, K]."""
-        return ops.matmul(vectors, unit(self.weight), transpose_b=True)
+        return ops.matmul(vectors, nn.unit(self.weight), transpose_b=True)
 
 
 class MetricLoss(ABC):

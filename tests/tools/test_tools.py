@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from framework.predictor import Predictor
-from suites.engine.predict.inference import matched as matches
+from suites.engine.predict.inputs import matched as matches
 from tests.suites.engine import toy
 from tests.suites.engine.train.test_training import CONFIG
 from tools import eval as eval_tool

@@ -10,7 +10,8 @@ from framework.confined import confine
 from framework.errors import ConfigError, DataError
 from suites.engine.contract.capabilities import DrawsTime, OverTime, film
 from suites.engine.predict.evaluation import write_results
-from suites.engine.predict.inference import InferenceReport, Model, matched, write_drawing
+from suites.engine.predict.inference import InferenceReport, Model, write_drawing
+from suites.engine.predict.inputs import matched
 from suites.engine.predict.items import predict_items
 
 

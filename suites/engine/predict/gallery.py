@@ -23,7 +23,8 @@ from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.data.intake.naming import entries
 from suites.engine.neighbours.items import ItemIndex
 from suites.engine.neighbours.wishes import MOST, Wish
-from suites.engine.predict.inference import Model, matched, new_name, open_model, read_inputs
+from suites.engine.predict.inference import Model, open_model
+from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import embed_items
 from suites.engine.predict.objects import Finder, require_objects
 from suites.engine.run.folder import RunFolder, best_weights

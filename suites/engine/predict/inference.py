@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import itertools
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,11 +42,11 @@ from suites.engine.contract.prediction import Prediction
 from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.contract.resources import load_deployed
 from suites.engine.contract.task import Task
-from suites.engine.data.intake.naming import in_order
 from suites.engine.hosts.devices import placed
 from suites.engine.names import did_you_mean
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.evaluation import evaluate, predict_of, write_results
+from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import Predict, predict_items
 from suites.engine.predict.quantizing import Quantization, quantize_for
 from suites.engine.run.folder import RunFolder, best_weights
@@ -376,33 +374,9 @@ def infer_files(
     return replace(report, answered=len(results))
 
 
-def read_inputs(words: Iterable[str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
-    """(name, item) of each input that can be read; `skipped` gets the others' errors."""
-    for named in words:
-        there = False
-        for name, read in processor.inputs(named):
-            there = True
-            try:
-                yield name, read()
-            except DataError as error:
-                skipped.append(str(error))
-        if not there:
-            skipped.append(f"{named}: there is no file of a kind that this model reads in it")
-
-
-def matched(word: str) -> list[str]:
-    """The files and folders that a pattern stands for, in order; a word that matches nothing stands for itself."""
-    return [word] if os.path.exists(word) else in_order(glob.glob(word, recursive=True)) or [word]
-
-
 def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:
     while chunk := list(itertools.islice(items, size)):
         yield chunk
-
-
-def new_name(name: str, taken: Mapping[str, Any]) -> str:
-    """`name`, with a number behind it if it is taken."""
-    return name if name not in taken else f"{name} ({len(taken)})"
 
 
 def write_drawing(

@@ -122,12 +122,12 @@ class Pairs(PictureSet):
     """Pictures with their partners, pixel for pixel: for pix2pix."""
 
 
-class Unpaired:
-    """What training draws of two kinds: picture `index` of the first, any of the second, each changed by itself.
+class _View:
+    """Two kinds, each picture changed by itself.
 
     Args:
         dataset: both kinds.
-        transforms: of training.
+        transforms: of each picture.
     """
 
     def __init__(self, dataset: TwoKinds, transforms: Sequence[Transform]) -> None:
@@ -136,6 +136,10 @@ class Unpaired:
 
     def __len__(self) -> int:
         return len(self.dataset)
+
+
+class Unpaired(_View):
+    """What training draws of two kinds: picture `index` of the first, any of the second."""
 
     def sample(self, index: int, rng: np.random.Generator) -> Picture:
         """Random choices come from `rng` alone."""
@@ -149,20 +153,8 @@ class Unpaired:
         return self._a.name_of(index % len(self._a))
 
 
-class Whole:
-    """An evaluation set of two kinds, each picture changed by itself, in order.
-
-    Args:
-        dataset: both kinds.
-        transforms: of evaluation.
-    """
-
-    def __init__(self, dataset: TwoKinds, transforms: Sequence[Transform]) -> None:
-        self.dataset = dataset
-        self._a, self._b = Augmented(dataset.a, transforms), Augmented(dataset.b, transforms)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
+class Whole(_View):
+    """An evaluation set of two kinds, in order."""
 
     def __getitem__(self, index: int) -> Picture:
         image, other = self._a[index % len(self._a)], self._b[index % len(self._b)]

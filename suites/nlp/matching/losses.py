@@ -6,11 +6,11 @@ Letters: B samples, M texts of each (an anchor, one that fits, h that do not), D
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from framework import ops
+from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, count_of
@@ -57,14 +57,9 @@ class VectorLoss(ABC):
 register_role("vector_loss", VectorLoss, doc="Vectors of anchors, of texts that fit and of others to loss terms.")
 
 
-def unit(x: Tensor) -> Tensor:
-    """Vectors [..., D] at length 1; one shorter than 1e-6 gets shorter still, never NaN."""
-    return x * ops.rsqrt(ops.maximum(ops.sum(x * x, axes=-1, keepdims=True), 1e-12))
-
-
 def _row(vectors: Tensor, at: int) -> Tensor:
     """[B, D] of length 1: text `at` of each sample."""
-    return unit(vectors[:, at])
+    return nn.unit(vectors[:, at])
 
 
 @register("vector_loss")
@@ -99,7 +94,7 @@ class InBatchNegatives(VectorLoss):
         right = ops.sum(anchors * fits, axes=-1) / self.temperature
         every = scores
         if others is not None:
-            negatives = unit(ops.flatten(vectors[:, 2:], start=0, end=1))
+            negatives = nn.unit(ops.flatten(vectors[:, 2:], start=0, end=1))
             hard = ops.matmul(anchors, negatives, transpose_b=True) / self.temperature
             numbers = ops.flatten(others, start=0, end=1)
             out = ops.logical_or(_equal(matches, numbers), ops.less(ops.expand_dims(numbers, axis=0), 0))
@@ -243,7 +238,7 @@ class TeacherVectors(_Taught):
         taught = known["taught"]
         if self.measure == "squared":
             return {"teacher": Loss(ops.mean(ops.square(vectors - taught)), count_of(taught))}
-        cosine = ops.sum(unit(vectors) * unit(taught), axes=-1)
+        cosine = ops.sum(nn.unit(vectors) * nn.unit(taught), axes=-1)
         return {"teacher": Loss(1.0 - ops.mean(cosine), count_of(taught))}
 
 
@@ -271,7 +266,7 @@ class MarginError(_Taught):
 
     def __call__(self, vectors: Tensor, known: Mapping[str, Tensor]) -> dict[str, Loss]:
         """See `VectorLoss`."""
-        length_one = unit(vectors)
+        length_one = nn.unit(vectors)
         cosine = ops.sum(length_one[:, :1] * length_one[:, 1:], axes=-1) * self.scale
         taught = known["taught"]
         gap = (cosine[:, :1] - cosine[:, 1:]) - (taught[:, :1] - taught[:, 1:])
@@ -353,9 +348,3 @@ class Hinge(RankLoss):
 def _equal(a: Tensor, b: Tensor) -> Tensor:
     """bool [A, B]: whether each of a [A] is each of b [B]."""
     return ops.equal(ops.expand_dims(a, axis=1), ops.expand_dims(b, axis=0))
-
-
-__all__: Sequence[str] = [
-    "CoSENT", "CosineError", "Hinge", "InBatchNegatives", "Listwise", "MarginError", "Matryoshka", "Pointwise",
-    "RankLoss", "TeacherVectors", "VectorLoss", "unit",
-]  # fmt: skip

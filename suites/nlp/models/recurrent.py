@@ -62,10 +62,10 @@ class RecurrentEncoder(nn.Layer):
         return self.cells(x, offsets)[0]
 
 
-def pooled(x: Tensor, offsets: Tensor, pooling: Pooling) -> Tensor:
-    """x: [T, D] to [B, D]: the largest value of each sequence, the mean, or the last row."""
-    if pooling == "last":
-        return ops.gather(x, offsets[1:] - 1)
+def pooled(x: Tensor, offsets: Tensor, pooling: Pooling | Literal["cls"]) -> Tensor:
+    """x: [T, D] to [B, D]: the largest value of each sequence, the mean, the last row, or the first one ("cls")."""
+    if pooling in ("last", "cls"):
+        return ops.gather(x, offsets[1:] - 1 if pooling == "last" else offsets[:-1])
     return ops.segment_max(x, offsets)[0] if pooling == "max" else ops.segment_mean(x, offsets)
 
 

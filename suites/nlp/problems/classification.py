@@ -183,7 +183,7 @@ class Classification(RowProblem):
 
     def describe(self, example: Labelled, result: dict[str, Any]) -> str:
         """The text and its class."""
-        return f"{_shown(example)} -> {result['class']} ({result['scores'][result['class']]:.3f})"
+        return f"{shown_texts(example)} -> {result['class']} ({result['scores'][result['class']]:.3f})"
 
 
 @register("problem")
@@ -242,9 +242,10 @@ class Regression(RowProblem):
 
     def describe(self, example: Labelled, result: dict[str, Any]) -> str:
         """The text and its number."""
-        return f"{_shown(example)} -> {result['score']:.3f}"
+        return f"{shown_texts(example)} -> {result['score']:.3f}"
 
 
-def _shown(example: Labelled) -> str:
+def shown_texts(example: Labelled) -> str:
+    """The text or both texts of a row, shortened, in a line."""
     texts = [example.text] if example.pair is None else [example.text, example.pair]
     return " | ".join(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..." for text in texts)

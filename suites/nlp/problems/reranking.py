@@ -23,10 +23,9 @@ from suites.nlp.matching.gains import Gains
 from suites.nlp.matching.losses import Listwise, RankLoss
 from suites.nlp.metrics import RankingScores
 from suites.nlp.models.base import TextModel
+from suites.nlp.problems.classification import shown_texts
 from suites.nlp.problems.matched import MatchedProblem, Texts, expect_samples
 from suites.nlp.sequences import Encoded, Sequencer
-
-_SHOWN = 40  # characters of a text in a line for people
 
 
 @register("problem")
@@ -126,7 +125,7 @@ class Reranking(MatchedProblem):
 
     def describe(self, example: Labelled, result: dict[str, Any]) -> str:
         """Both texts and the score."""
-        return f"{example.text[:_SHOWN]} | {(example.pair or '')[:_SHOWN]} -> {result['score']:.3f}"
+        return f"{shown_texts(example)} -> {result['score']:.3f}"
 
     def _scores(self, outputs: Tensor) -> Tensor:
         return ops.squeeze(outputs, axis=1)

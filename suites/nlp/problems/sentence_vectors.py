@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from framework import ops
+from framework import nn, ops
 from framework.data import Dataset, RandomDataset
 from framework.errors import AttributeValueError, ConfigError
 from framework.tensors import Tensor
@@ -20,9 +20,10 @@ from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.nlp.datasets import Labelled, TextDataset
 from suites.nlp.matching.gains import Gains
-from suites.nlp.matching.losses import InBatchNegatives, MarginError, VectorLoss, unit
+from suites.nlp.matching.losses import InBatchNegatives, MarginError, VectorLoss
 from suites.nlp.metrics import VectorScores
 from suites.nlp.models.base import TextModel
+from suites.nlp.models.recurrent import pooled
 from suites.nlp.models.vectors import vector_width
 from suites.nlp.problems.matched import MatchedProblem, Texts, expect_samples
 from suites.nlp.sequences import Encoded, Sequencer
@@ -147,7 +148,7 @@ class SentenceVectors(MatchedProblem):
     def predictions(self, outputs: Tensor) -> dict[str, Tensor]:
         """`vectors` [S, D], or their first `size` numbers."""
         found = outputs if self._size is None else outputs[:, : self._size]
-        return {"vectors": unit(found) if self._normalize else found}
+        return {"vectors": nn.unit(found) if self._normalize else found}
 
     def metric(self, dataset: TextDataset[Labelled], classes: Sequence[str]) -> Metric:
         """What `judged` says, also of the widths of a `Matryoshka`."""
@@ -167,12 +168,3 @@ class SentenceVectors(MatchedProblem):
         """The text and the vector's first numbers."""
         shown = ", ".join(f"{number:.3f}" for number in result["vector"][:_SHOWN])
         return f"{example.text[:40]} -> [{shown}, ...], {len(result['vector'])} numbers"
-
-
-def pooled(tokens: Tensor, offsets: Tensor, pooling: str) -> Tensor:
-    """[S, D]: one vector of each sequence's tokens [T, D]; offsets: [S + 1]."""
-    if pooling == "mean":
-        return ops.segment_mean(tokens, offsets)
-    if pooling == "max":
-        return ops.segment_max(tokens, offsets)[0]
-    return ops.gather(tokens, offsets[:-1] if pooling == "cls" else offsets[1:] - 1)

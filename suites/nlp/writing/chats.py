@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
-import selectors
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from framework import programs
+from framework.children import Child
 from framework.errors import DataError
 from suites.nlp.writing.chats_child import HEAD
 
 SECONDS = 5.0  # for a prompt, the first one's start of the process among them
-_PIECE = 1 << 16
 
 
 class ChatTemplate:
@@ -34,8 +32,7 @@ class ChatTemplate:
 
     def __init__(self, template: str, around: Mapping[str, str], *, seconds: float = SECONDS) -> None:
         self._template, self._around, self._seconds = template, dict(around), seconds
-        self._lock = threading.Lock()
-        self._process: programs.Process | None = None
+        self._lock, self._child = threading.Lock(), Child(_start)
         atexit.register(self.close)
 
     def prompt(self, messages: Sequence[Mapping[str, Any]]) -> str:
@@ -50,10 +47,10 @@ class ChatTemplate:
             try:
                 answer = json.loads(self._asked(question, time.monotonic() + self._seconds))
             except TimeoutError:
-                self._end()
+                self._child.end()
                 raise DataError(f"messages: the chat template took more than {self._seconds:g} seconds") from None
             except (OSError, EOFError):
-                self._end()
+                self._child.end()
                 raise DataError("messages: the chat template takes more memory than it may") from None
         if "error" in answer:
             raise DataError(f"messages: the chat template says: {answer['error']}")
@@ -62,45 +59,20 @@ class ChatTemplate:
     def close(self) -> None:
         """End the process."""
         with self._lock:
-            self._end()
+            self._child.end()
 
-    def _asked(self, question: bytes, deadline: float) -> bytes:
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            self._process = programs.start(
-                programs.PYTHON,
-                programs.module("suites.nlp.writing.chats_child"),
-                stdin=programs.PIPE,
-                stdout=programs.PIPE,
-                stderr=programs.DEVNULL,
-                env=programs.module_paths(),
-                start_new_session=True,
-            )
-        into, out = self._process.stdin, self._process.stdout
-        assert into is not None and out is not None
-        _move(into.fileno(), deadline, write=len(question).to_bytes(HEAD, "big") + question)
-        return _move(out.fileno(), deadline, read=int.from_bytes(_move(out.fileno(), deadline, read=HEAD), "big"))
-
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+    def _asked(self, question: bytes, deadline: float) -> bytearray:
+        self._child.write(len(question).to_bytes(HEAD, "big") + question, deadline)
+        return self._child.read(int.from_bytes(self._child.read(HEAD, deadline), "big"), deadline)
 
 
-def _move(fd: int, deadline: float, *, read: int = 0, write: bytes = b"") -> bytes:
-    """Write all, or read so many bytes; TimeoutError at the deadline, EOFError where the other end is gone."""
-    os.set_blocking(fd, False)
-    found, at = b"", 0
-    with selectors.DefaultSelector() as ready:
-        ready.register(fd, selectors.EVENT_WRITE if write else selectors.EVENT_READ)
-        while at < len(write) or len(found) < read:
-            if not ready.select(max(0.0, deadline - time.monotonic())):
-                raise TimeoutError
-            if write:
-                at += os.write(fd, write[at : at + _PIECE])
-            elif piece := os.read(fd, read - len(found)):
-                found += piece
-            else:
-                raise EOFError
-    return found
+def _start() -> programs.Process:
+    return programs.start(
+        programs.PYTHON,
+        programs.module("suites.nlp.writing.chats_child"),
+        stdin=programs.PIPE,
+        stdout=programs.PIPE,
+        stderr=programs.DEVNULL,
+        env=programs.module_paths(),
+        start_new_session=True,
+    )

@@ -10,7 +10,7 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register, register_role
 from suites.engine.weights import Names, Origins, start_from
-from suites.retrieval.models.pooling import Average, Pooling, unit
+from suites.retrieval.models.pooling import Average, Pooling
 from suites.vision.backbones import Backbone
 
 
@@ -87,7 +87,7 @@ class EmbeddingNet(Embedder):
         x = self.dropout(self.features(images))
         if self.fc is not None:
             x = self.fc(x)
-        return unit(x if self.norm is None else self.norm(x))
+        return nn.unit(x if self.norm is None else self.norm(x))
 
     def features(self, images: Tensor) -> Tensor:
         """What the projection takes, [N, C] of images [N, H, W, 3]."""

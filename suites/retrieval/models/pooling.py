@@ -83,7 +83,7 @@ class RMac(Pooling):
         """x: [N, H, W, C]; y: [N, C]."""
         found = None
         for top, left, side in regions(int(x.shape[1]), int(x.shape[2]), self._scales):
-            most = unit(ops.max(x[:, top : top + side, left : left + side], axes=(1, 2)))
+            most = nn.unit(ops.max(x[:, top : top + side, left : left + side], axes=(1, 2)))
             found = most if found is None else found + most
         assert found is not None
         return found
@@ -113,8 +113,3 @@ def _starts(length: int, side: int, count: int) -> list[int]:
     """Where `count` intervals of `side` begin that lie evenly in `length`."""
     step = (length - side) / (count - 1) if count > 1 else 0.0
     return [int(step * i) for i in range(count)]
-
-
-def unit(x: Tensor) -> Tensor:
-    """Vectors [..., C] at length 1; one shorter than 1e-6 gets shorter still, never NaN."""
-    return x * ops.rsqrt(ops.maximum(ops.sum(x * x, axes=-1, keepdims=True), 1e-12))

@@ -12,7 +12,7 @@ from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.tensors import Tensor
 from suites.engine.registry import register
-from suites.video.models.sequences import SequenceClassifier, l2_normalised
+from suites.video.models.sequences import SequenceClassifier
 
 
 class ShiftingAttention(nn.Layer):
@@ -50,7 +50,7 @@ class ShiftingAttention(nn.Layer):
         starts = ops.cumsum(cuts, axis=0) - cuts  # each sequence has U queries
         means, _ = ops.ragged_attention(rows, x, x, starts, offsets, heads=1, scale=1.0)
         shifted = ops.reshape_like(means, queries) * self.alpha + self.beta
-        return ops.flatten(l2_normalised(shifted) * self.units**-0.5, start=1, end=2)
+        return ops.flatten(nn.unit(shifted) * self.units**-0.5, start=1, end=2)
 
 
 @register("video_classifier")

@@ -13,7 +13,7 @@ from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.tensors import Tensor
 from suites.engine.registry import register
-from suites.video.models.sequences import SequenceClassifier, l2_normalised
+from suites.video.models.sequences import SequenceClassifier
 
 _MSRA = init.Kaiming()
 
@@ -61,7 +61,7 @@ class NeXtVLADLayer(nn.Layer):
         cuts = offsets * self._groups
         sums = ops.segment_outer(rows, groups, cuts)  # [N, M, F]
         weight = ops.expand_dims(ops.segment_sum(rows, cuts), axis=2)  # [N, M, 1]
-        residuals = l2_normalised(sums - weight * self.centres)
+        residuals = nn.unit(sums - weight * self.centres)
         return self.last_norm(ops.flatten(residuals, start=1, end=2))
 
 

@@ -50,8 +50,3 @@ def segment_softmax(scores: Tensor, offsets: Tensor) -> Tensor:
         largest = ops.segment_spread(largest, offsets, scores)
     shares = ops.exp(scores - largest)
     return shares / ops.segment_spread(ops.segment_sum(shares, offsets), offsets, scores)
-
-
-def l2_normalised(x: Tensor) -> Tensor:
-    """Rows of length 1 along the last axis; rows of zeros stay."""
-    return x / ops.sqrt(ops.maximum(ops.sum(x * x, axes=(-1,), keepdims=True), 1e-12))

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pydantic_core
 from fastapi import FastAPI, Request, Response
@@ -27,6 +27,8 @@ from suites.engine.serving.web.openai_forms import (
     usage_of,
 )
 
+Form = TypeVar("Form", bound=Asked)
+
 
 def add_generation(
     app: FastAPI, engine: Engine, names: Sequence[str], bodies: Bodies, most: int, characters: int
@@ -42,14 +44,18 @@ def add_generation(
         characters: of a prompt, or of all messages of a chat.
     """
 
+    async def read(request: Request, schema: type[Form]) -> Form:
+        async with bodies.of(request) as body:
+            asked = await aside(len(body), parse, schema, body, most)
+        asked.check()
+        return asked
+
     @app.post("/v1/completions", responses=PROBLEMS, tags=["v1"], openapi_extra=body_of(CompletionRequest))
     async def completions(request: Request) -> Response:
         """Texts go on: `choices[i].text`, or pieces of it as server-sent events with `stream`."""
 
         async def answer() -> Response:
-            async with bodies.of(request) as body:
-                asked = await aside(len(body), parse, CompletionRequest, body, most)
-            asked.check()
+            asked = await read(request, CompletionRequest)
             _check_length("prompt", max(map(len, asked.prompts())), characters)
             prompts = [await asyncio.to_thread(engine.generator.encode, text) for text in asked.prompts()]
             return await _written(request, engine, _Answer(asked, names, asked.new_tokens(), False), prompts)
@@ -61,9 +67,7 @@ def add_generation(
         """The next message: `choices[i].message`, or pieces of it as server-sent events with `stream`."""
 
         async def answer() -> Response:
-            async with bodies.of(request) as body:
-                asked = await aside(len(body), parse, ChatRequest, body, most)
-            asked.check()
+            asked = await read(request, ChatRequest)
             _check_length("messages", sum(len(each["content"]) for each in asked.plain()), characters)
             prompt = await asyncio.to_thread(engine.generator.encode_chat, asked.plain())
             return await _written(request, engine, _Answer(asked, names, asked.new_tokens(), True), [prompt])

@@ -66,10 +66,10 @@ def test_a_decoder_that_is_slow_or_dies_is_an_error_and_the_next_picture_is_deco
     decoder = apart._Decoder()
     data = tiles(IMAGE, (32, 32))
     decoder.decode(data, cv2.IMREAD_COLOR, 1 << 28)
-    decoder._process.kill()
-    decoder._process.wait()
+    decoder._child._process.kill()
+    decoder._child._process.wait()
     assert decoder.decode(data, cv2.IMREAD_COLOR, 1 << 28).shape == IMAGE.shape
-    decoder._process.send_signal(signal.SIGSTOP)
+    decoder._child._process.send_signal(signal.SIGSTOP)
     with limits.allow(picture_seconds=1), pytest.raises(DataError, match="more than 1 seconds"):
         decoder.decode(data, cv2.IMREAD_COLOR, 1 << 28)
     assert decoder.decode(data, cv2.IMREAD_COLOR, 1 << 28).shape == IMAGE.shape
