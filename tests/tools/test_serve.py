@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from suites.engine.cli.serve import options
+from suites.engine.cli.serve import _WRITING, options
 from suites.engine.serving.client import Client
 from tests.suites.engine.serving import toy
 from tools import serve
@@ -70,7 +70,13 @@ def test_the_documentation_names_what_is_there():
     known = {word for action in options()._actions for word in action.option_strings}
     known |= {"--output", "--alone", "--layer", "--pooling", "--normalize", "--max-length"}  # of paddock embedder
     known |= {"--cacert", "--minutes", "--limit"}  # of others, or of all commands
+    known |= {"--rounds", "--new-tokens"}  # of benchmarks/generation.py
     assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
+
+
+def test_options_of_writing_are_all_refused_for_other_models():
+    group = next(group for group in options()._action_groups if "written" in (group.title or ""))
+    assert {action.dest for action in group._group_actions} == set(_WRITING)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +89,7 @@ def test_the_documentation_names_what_is_there():
         (["--host", "256.1.1.1"], "error: "),
         (["--token-file", "/nowhere"], "/nowhere: the token cannot be read"),
         (["--token-file", __file__], "a token is one word of ASCII"),
+        (["--eight-bits", "--cache-mb", "9"], "serve: --cache-mb, --eight-bits: of models that write texts, which "),
     ],
 )
 def test_what_cannot_be_served_is_one_line(exported, capsys, words, message):

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, ConfigError
 
 
 def options(prog: str | None = None) -> argparse.ArgumentParser:
@@ -68,11 +68,17 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
+_WRITING = (
+    "cache_mb", "max_new_tokens", "max_writing", "max_waiting", "step_tokens", "write_seconds", "eight_bits",
+)  # fmt: skip
+
+
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Serve until told to end and return the exit status; `words` are the command line."""
     from suites.engine.command_line import run
 
-    a = options(prog).parse_args(words)
+    parser = options(prog)
+    a = parser.parse_args(words)
 
     def start() -> int:
         from framework import set_num_threads
@@ -95,6 +101,12 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         if a.fetch and not a.model.exists():
             named_run(str(a.model), fetch_all=True)
         model = open_model(a.model, a.weights, device=a.device, products=a.products)
+        idle = [f"--{name.replace('_', '-')}" for name in _WRITING if getattr(a, name) != parser.get_default(name)]
+        if idle and model.generator is None:
+            raise ConfigError(
+                f"serve: {', '.join(idle)}: of models that write texts, which {a.model} does not; leave it out, or "
+                "serve the run of a language model"
+            )
         if a.threads is not None:  # after a run's config, which may set it too
             set_num_threads(a.threads)
         settings = Settings(

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from framework.errors import DataError, PaddockError
+from framework.errors import AttributeValueError, DataError, PaddockError
 from suites.engine.contract.capabilities.generating import Chooses, Sampling, TextGenerator
 from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
 from suites.engine.serving.generation.pool import PagePool
@@ -43,6 +43,14 @@ class EngineLimits:
     sequences: int = 32
     step_tokens: int = 256
     seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        whole = {name: getattr(self, name) for name in ("new_tokens", "results", "waiting", "sequences", "step_tokens")}
+        if min(whole.values()) < 1 or not 0 < self.seconds < float("inf"):
+            found = ", ".join(f"{name} is {value}" for name, value in whole.items())
+            raise AttributeValueError(
+                f"EngineLimits: {found}, seconds is {self.seconds:g}; all must be 1 or more, seconds above 0 and finite"
+            )
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,14 @@ class Counting:
         return scores, np.zeros(len(last), np.float32)
 
 
+@pytest.mark.parametrize("limits", [{"new_tokens": 0}, {"waiting": 0}, {"step_tokens": -1}, {"seconds": 0.0}])
+def test_limits_with_which_nothing_could_be_written_are_refused(limits):
+    with pytest.raises(
+        AttributeValueError, match=f"EngineLimits: .*{next(iter(limits))} is {next(iter(limits.values())):g}"
+    ):
+        EngineLimits(**limits)
+
+
 class Choosing:
     def __init__(self, number):
         self.number = number
@@ -195,7 +203,7 @@ def test_a_thousand_requests_with_one_page_wait_or_are_turned_away(engine):
 
 
 def test_a_late_text_is_told_so(engine):
-    own = engine(Counting(), seconds=0.0)
+    own = engine(Counting(), seconds=1e-9)
     with pytest.raises(DeadlineExceeded, match="not written within 0 s"):
         Told(own, [1], new_tokens=30).result()
 
