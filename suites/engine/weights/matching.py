@@ -40,7 +40,9 @@ class Source:
             has the frames before the channels, last.
         summed: so many neighbours in `names` are added up to one tensor: the two biases of PyTorch's recurrent layers.
         stacked: the tensors lie along a new first axis of ours, not one after the other: directions of such layers.
-        rolled: so many of our last axis's last channels come first in theirs: maps that they join in another order.
+        columns: for each of our channels along the last axis the number of theirs, where maps are joined in another
+            order; left as it is where they have another number.
+        less: a tensor of theirs that is taken off: off a batch norm's running mean, the bias of the convolution before.
     """
 
     names: tuple[str, ...]
@@ -54,7 +56,18 @@ class Source:
     frames: int = 0
     summed: int = 1
     stacked: bool = False
-    rolled: int = 0
+    columns: tuple[int, ...] | None = None
+    less: str | None = None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """All tensors of theirs that it is made of."""
+        return self.names if self.less is None else (*self.names, self.less)
+
+    def inside(self, prefix: str) -> Source:
+        """The same where their names have `prefix` before them."""
+        less = None if self.less is None else prefix + self.less
+        return replace(self, names=tuple(prefix + name for name in self.names), less=less)
 
     def joined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Tensors as `ours` gives them, one for each of `names`, as one; the first where they do not fit together."""
@@ -87,8 +100,8 @@ class Source:
         if self.axes is None or theirs.ndim != len(self.axes):
             return theirs
         ours = np.flip(theirs.transpose(self.axes), self.flipped)
-        if self.rolled:
-            ours = np.roll(ours, -self.rolled, axis=-1)
+        if self.columns is not None and len(self.columns) == ours.shape[-1]:
+            ours = ours[..., list(self.columns)]
         if self.frames:
             return ours.reshape(*ours.shape[:-2], -1)
         return np.concatenate([ours / self.repeated] * self.repeated, axis=-1) if self.repeated > 1 else ours
@@ -107,8 +120,8 @@ class Source:
         if self.skipped:
             rows = replace(self, skipped=0).theirs(ours)
             return np.concatenate([np.zeros((self.skipped, *rows.shape[1:]), rows.dtype), rows])
-        if self.rolled:
-            return replace(self, rolled=0).theirs(np.roll(ours, self.rolled, axis=-1))
+        if self.columns is not None:
+            return replace(self, columns=None).theirs(ours[..., np.argsort(self.columns)])
         if self.view is not None and self.axes is not None:
             extents = [self.view[axis] for axis in self.axes]
             seen = ours.reshape(extents).transpose(np.argsort(self.axes))
@@ -133,6 +146,11 @@ class Names:
     sources: Mapping[str, Source]
     unused: tuple[str, ...] = ()
 
+    @property
+    def theirs(self) -> set[str]:
+        """All tensors of a file that it asks for."""
+        return {name for source in self.sources.values() for name in source.needed}
+
     def below(self, prefix: str) -> Names:
         """The same for a model that has this one under `prefix`, such as "backbone."."""
         return Names({prefix + name: source for name, source in self.sources.items()}, self.unused)
@@ -141,7 +159,7 @@ class Names:
         """The same where their names have `prefix` before them, such as "vit."; what is unused is found as before."""
         if not prefix:
             return self
-        moved = {n: replace(s, names=tuple(prefix + theirs for theirs in s.names)) for n, s in self.sources.items()}
+        moved = {n: s.inside(prefix) for n, s in self.sources.items()}
         place = re.escape(prefix)
         return Names(moved, tuple(f"^{place}{p[1:]}" if p.startswith("^") else p for p in self.unused))
 
@@ -292,7 +310,7 @@ def load_mapped(
     resized = (*resized, *_new_tensors(model))
     fresh = [name for name in missing if name.startswith(tuple(new)) or _matches(name, resized)]
     other = [text for name, text in different.items() if not _matches(name, resized)]
-    used = {theirs for source in sources.values() for theirs in source.names}
+    used = Names(sources).theirs
     left = [name for name in arrays if name not in used]
     unexpected = [name for name in left if not _matches(name, unused)]
     problems = [
@@ -347,7 +365,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _wanted(sources: Mapping[str, Source], name: str) -> str:
-    return " + ".join(sources[name].names) if name in sources else "no known name"
+    return " + ".join(sources[name].needed) if name in sources else "no known name"
 
 
 def _assembled(
@@ -360,11 +378,13 @@ def _assembled(
     different: dict[str, str] = {}
     for name, own in model.state_dict().items():
         source = sources.get(name)
-        if source is None or any(theirs not in arrays for theirs in source.names):
+        if source is None or any(theirs not in arrays for theirs in source.needed):
             missing.append(name)
             continue
         parts = [source.ours(arrays[theirs]) for theirs in source.names]
         joined = source.joined(parts)
+        if source.less is not None and arrays[source.less].shape == joined.shape:
+            joined = joined - arrays[source.less]
         if joined.shape == own.shape:
             state[name] = joined
         else:
@@ -387,4 +407,6 @@ def rename(model: Layer, sources: Mapping[str, Source]) -> dict[str, np.ndarray]
         source = sources[name]
         for theirs, part in zip(source.names, source.divided(own.numpy()), strict=True):
             arrays[theirs] = np.ascontiguousarray(source.theirs(part))
+        if source.less is not None:
+            arrays[source.less] = np.zeros_like(arrays[source.names[0]])
     return arrays

@@ -288,7 +288,7 @@ def _recognised(
     best: tuple[float, str, Names, str] | None = None
     for name, names_of in offered.items() if scheme is None else [(scheme, offered[scheme])]:
         names = names_of()
-        theirs = {n for source in names.sources.values() for n in source.names}
+        theirs = names.theirs
         for prefix in _prefixes(theirs, arrays, part):
             hits = sum(prefix + n in arrays for n in theirs) / len(theirs)
             if best is None or hits > best[0]:
@@ -328,7 +328,7 @@ def _prefixes(theirs: set[str], names: Iterable[str], part: str | None = None) -
 
 def _say_others(where: str, prefix: str, names: Names, arrays: Mapping[str, np.ndarray]) -> None:
     """Logs which of several copies of a network is taken, and how to get another."""
-    theirs = {n for source in names.sources.values() for n in source.names}
+    theirs = names.theirs
     others = [p for p in _prefixes(theirs, arrays) if p != prefix and sum(p + n in arrays for n in theirs) > 0]
     if others:
         key = others[0].rstrip(".").rpartition(".")[2]

@@ -75,7 +75,7 @@ class EmbeddingNet(Embedder):
         wanted = {f"top.{name}" for name in self.top.state_dict()} if self._topped else set()
         sources = {name: source for name, source in behind.sources.items() if name in wanted}
         left = [source for name, source in behind.sources.items() if name not in wanted]
-        rest = tuple(f"^{re.escape(theirs)}$" for source in left for theirs in source.names)
+        rest = tuple(f"^{re.escape(theirs)}$" for source in left for theirs in source.needed)
         return names | Names(sources, (*behind.unused, *rest))
 
     def origins_in(self, scheme: str) -> Origins:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -14,7 +15,7 @@ from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
-from suites.segmentation.models import openmmlab_names
+from suites.segmentation.models import openmmlab_names, paddleseg_names
 from suites.segmentation.models.parts import (
     check_classes,
     check_maps,
@@ -24,6 +25,7 @@ from suites.segmentation.models.parts import (
 )
 from suites.segmentation.models.second_head import SecondHeaded
 from suites.vision.backbones import Backbone
+from suites.vision.backbones.naming import conv
 
 
 @register("segmenter")
@@ -37,6 +39,7 @@ class DeepLabV3Plus(SecondHeaded):
         channels: of the pyramid's branches and of the decoder.
         low_channels: to which the fine map is reduced.
         dropout: share of the pyramid's output that is dropped in training.
+        inner_act: between the two convolutions of a separable one: ReLU as in the paper's code, none in PaddleSeg.
         merge_kernel: side of the convolution that merges the pyramid's branches; 3 in MMSegmentation, whose weights
             want it.
         aux_channels: of a second head, on the stage before the last.
@@ -55,6 +58,7 @@ class DeepLabV3Plus(SecondHeaded):
         merge_kernel: int = 1,
         aux_channels: int = 256,
         aux_weight: float = 0.0,
+        inner_act: Literal["relu", "none"] = "relu",
     ) -> None:
         super().__init__()
         self.num_classes = check_classes("DeepLabV3Plus", num_classes)
@@ -63,12 +67,13 @@ class DeepLabV3Plus(SecondHeaded):
             raise AttributeValueError(f"DeepLabV3Plus: merge_kernel is {merge_kernel}; it must be 1 or 3")
         self.backbone = backbone
         low, high = backbone.channels
-        self.pyramid = _Pyramid(high, channels, rates, merge_kernel)
+        self.inner_act, self.low_channels = inner_act, low_channels
+        self.pyramid = _Pyramid(high, channels, rates, merge_kernel, inner_act)
         self.dropout = nn.Dropout(dropout)
         self.low = nn.ConvBNAct(low, low_channels, 1)
         self.decoder = nn.Sequential(
-            separable(channels + low_channels, channels),
-            separable(channels, channels),
+            separable(channels + low_channels, channels, act=inner_act),
+            separable(channels, channels, act=inner_act),
             classifier(channels, num_classes),
         )
         self.add_second_head(aux_weight, aux_channels, dropout)
@@ -80,11 +85,15 @@ class DeepLabV3Plus(SecondHeaded):
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """MMSegmentation's, where the backbone knows OpenMMLab's names and the branches are merged as there."""
+        """MMSegmentation's or PaddleSeg's, where the backbone knows its names and the head is made as there."""
+        if self.inner_act == "none":
+            return paddleseg_names.schemes(self.backbone) if self.pyramid.merge_kernel == 1 else ()
         return openmmlab_names.schemes(self.backbone) if self.pyramid.merge_kernel == 3 else ()
 
     def names_in(self, scheme: str) -> Names:
-        """MMSegmentation's names of a `DepthwiseSeparableASPPHead`."""
+        """MMSegmentation's names of a `DepthwiseSeparableASPPHead`, or PaddleSeg's of a `DeepLabV3PHead`."""
+        if scheme == paddleseg_names.SCHEME:
+            return self._paddleseg_names()
         own: dict[str, Source] = {}
         for ours, theirs in (("low", "c1_bottleneck"), ("pyramid.branches.0", "aspp_modules.0")):
             own |= openmmlab_names.module(ours, f"{openmmlab_names.HEAD}.{theirs}")
@@ -95,9 +104,22 @@ class DeepLabV3Plus(SecondHeaded):
             own |= openmmlab_names.separable(f"decoder.{i}", f"{openmmlab_names.HEAD}.sep_bottleneck.{i}")
         merge = openmmlab_names.module("pyramid.merge", f"{openmmlab_names.HEAD}.bottleneck")
         # The mean of the whole map is their first branch and our last.
-        first = replace(merge["pyramid.merge.conv.weight"], rolled=self.pyramid.channels)
-        own |= {**merge, "pyramid.merge.conv.weight": first}
+        width = self.pyramid.channels
+        columns = paddleseg_names.moved(width * (len(self.pyramid.branches) + 1), width)
+        own |= {**merge, "pyramid.merge.conv.weight": replace(merge["pyramid.merge.conv.weight"], columns=columns)}
         return openmmlab_names.whole(self.backbone, own, "decoder.2", self.aux is not None)
+
+    def _paddleseg_names(self) -> Names:
+        own = paddleseg_names.module("pyramid.branches.0", "head.aspp.aspp_blocks.0")
+        own |= paddleseg_names.module("pyramid.pooled", "head.aspp.global_avg_pool.1", biased=False)
+        own |= paddleseg_names.module("pyramid.merge", "head.aspp.conv_bn_relu")
+        own |= paddleseg_names.module("low", "head.decoder.conv_bn_relu1")
+        for i in range(1, len(self.pyramid.branches)):
+            own |= paddleseg_names.separable(f"pyramid.branches.{i}", f"head.aspp.aspp_blocks.{i}")
+        for i in range(2):
+            own |= paddleseg_names.separable(f"decoder.{i}", f"head.decoder.conv_bn_relu{i + 2}")
+        own |= conv("decoder.2", "head.decoder.conv", bias=True)
+        return paddleseg_names.whole(self.backbone, own)
 
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:
@@ -117,11 +139,11 @@ class _Pyramid(nn.Layer):
     A 1x1 convolution, a separable 3x3 one for each rate and the mean of the whole map, side by side, merged by one.
     """
 
-    def __init__(self, in_channels: int, channels: int, rates: tuple[int, ...], merge_kernel: int) -> None:
+    def __init__(self, in_channels: int, channels: int, rates: tuple[int, ...], merge_kernel: int, act: str) -> None:
         super().__init__()
         self.channels, self.merge_kernel = channels, merge_kernel
         branches: list[nn.Layer] = [nn.ConvBNAct(in_channels, channels, 1)]
-        branches += [separable(in_channels, channels, rate) for rate in rates]
+        branches += [separable(in_channels, channels, rate, act=act) for rate in rates]
         self.branches = nn.LayerList(branches)
         self.pooled = nn.ConvBNAct(in_channels, channels, 1)
         self.merge = nn.ConvBNAct(channels * (len(rates) + 2), channels, merge_kernel)

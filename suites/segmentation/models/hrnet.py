@@ -9,9 +9,12 @@ from __future__ import annotations
 from framework import nn, ops
 from framework.tensors import Tensor
 from suites.engine.registry import register
+from suites.engine.weights import Names
+from suites.segmentation.models import paddleseg_names
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import Head, check_classes, classifier
 from suites.vision.backbones import Backbone
+from suites.vision.backbones.naming import conv
 
 
 @register("segmenter")
@@ -30,6 +33,21 @@ class FCN(Segmenter):
         self.backbone = backbone
         total = sum(backbone.channels)
         self.head = Head(total, channels or total, num_classes, kernel=1, dropout=0.0)
+
+    @property
+    def class_tensors(self) -> tuple[str, ...]:
+        """The classifier."""
+        return (r"^head\.2\.",)
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """PaddleSeg's, on an `HRNet` that enlarges as its segmenters do."""
+        return _schemes(self.backbone)
+
+    def names_in(self, scheme: str) -> Names:
+        """PaddleSeg's names of its FCN."""
+        own = paddleseg_names.module("head.0", "head.conv_1") | conv("head.2", "head.cls", bias=True)
+        return paddleseg_names.whole(self.backbone, own)
 
     def outputs(self, images: Tensor) -> list[Tensor]:
         """images: [N, H, W, 3]; logits [N, ceil(H/4), ceil(W/4), K] where the finest map has stride 4."""
@@ -72,6 +90,29 @@ class OCRNet(Segmenter):
         self.classifier = classifier(channels, num_classes)
         self.loss_weights = (1.0, aux_weight)
 
+    @property
+    def class_tensors(self) -> tuple[str, ...]:
+        """The classifiers."""
+        return (r"^regions\.2\.", r"^classifier\.")
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """PaddleSeg's, on an `HRNet` that enlarges as its segmenters do."""
+        return _schemes(self.backbone)
+
+    def names_in(self, scheme: str) -> Names:
+        """PaddleSeg's names of its OCRNet."""
+        own = paddleseg_names.module("regions.0", "head.aux_head.0") | conv("regions.2", "head.aux_head.1", bias=True)
+        own |= paddleseg_names.module("pixels", "head.conv3x3_ocr") | conv("classifier", "head.cls_head", bias=True)
+        own |= paddleseg_names.module("merge", "head.spatial_ocr.conv1x1.0")
+        block = "head.spatial_ocr.attention_block"
+        for ours, theirs in (("of_pixel.{}", "f_pixel.{}"), ("of_region.{}", "f_object.{}")):
+            for i in range(2):
+                own |= paddleseg_names.module(f"attention.{ours.format(i)}", f"{block}.{theirs.format(i)}")
+        own |= paddleseg_names.module("attention.value", f"{block}.f_down")
+        own |= paddleseg_names.module("attention.up", f"{block}.f_up")
+        return paddleseg_names.whole(self.backbone, own)
+
     def outputs(self, images: Tensor) -> list[Tensor]:
         """images: [N, H, W, 3]; logits [N, ceil(H/4), ceil(W/4), K], and those of the regions."""
         maps = _side_by_side(self.backbone(images))
@@ -101,6 +142,11 @@ class _ObjectAttention(nn.Layer):
         alike = ops.softmax(ops.matmul(query, key, transpose_b=True) * self._scale, axis=-1)  # [N, P, K]
         seen = ops.unflatten_like(ops.matmul(alike, value), pixels, axis=1, start=1, end=2)
         return self.up(seen)
+
+
+def _schemes(backbone: Backbone) -> tuple[str, ...]:
+    """With the classifiers' way of enlarging it is another network of the same shapes."""
+    return () if backbone.as_published else paddleseg_names.schemes(backbone)
 
 
 def _side_by_side(maps: list[Tensor]) -> Tensor:

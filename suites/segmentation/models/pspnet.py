@@ -6,6 +6,7 @@ Letters: N batch, H W image size, s stride of the backbone's map, K classes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from framework import nn
 from framework.errors import AttributeValueError
@@ -13,7 +14,7 @@ from framework.tensors import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
-from suites.segmentation.models import openmmlab_names
+from suites.segmentation.models import openmmlab_names, paddleseg_names
 from suites.segmentation.models.parts import (
     PyramidPooling,
     check_classes,
@@ -23,6 +24,7 @@ from suites.segmentation.models.parts import (
 )
 from suites.segmentation.models.second_head import SecondHeaded
 from suites.vision.backbones import Backbone
+from suites.vision.backbones.naming import conv
 
 
 @register("segmenter")
@@ -67,16 +69,37 @@ class PSPNet(SecondHeaded):
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """MMSegmentation's, where the backbone knows OpenMMLab's names."""
-        return openmmlab_names.schemes(self.backbone)
+        """MMSegmentation's and PaddleSeg's, where the backbone knows their names."""
+        return (*openmmlab_names.schemes(self.backbone), *paddleseg_names.schemes(self.backbone))
 
     def names_in(self, scheme: str) -> Names:
-        """MMSegmentation's names: `decode_head.psp_modules.0.1.conv.weight`, `auxiliary_head.convs.0.bn.bias`."""
+        """MMSegmentation's names: `decode_head.psp_modules.0.1.conv.weight`, `auxiliary_head.convs.0.bn.bias`; or
+        PaddleSeg's: `head.psp_module.stages.0.1._conv.weight`, `head.auxlayer.conv.bias`.
+        """
+        if scheme == paddleseg_names.SCHEME:
+            return self._paddleseg_names()
         modules = [(f"pyramid.branches.{i}", f"psp_modules.{i}.1") for i in range(len(self.pyramid.branches))]
         own: dict[str, Source] = {}
         for ours, theirs in [*modules, ("pyramid.merge", "bottleneck")]:
             own |= openmmlab_names.module(ours, f"{openmmlab_names.HEAD}.{theirs}")
         return openmmlab_names.whole(self.backbone, own, "classifier", self.aux is not None)
+
+    def _paddleseg_names(self) -> Names:
+        count = len(self.pyramid.branches)
+        own: dict[str, Source] = {}
+        for i in range(count):
+            own |= paddleseg_names.module(f"pyramid.branches.{i}", f"head.psp_module.stages.{i}.1")
+        own |= paddleseg_names.module("pyramid.merge", "head.psp_module.conv_bn_relu2")
+        whole = self.backbone.channels[-1]
+        each = whole // count  # of a grid; the last grid comes first there
+        columns = [*range(whole), *(whole + (count - 1 - i) * each + k for i in range(count) for k in range(each))]
+        weight = own["pyramid.merge.conv.weight"]
+        own["pyramid.merge.conv.weight"] = replace(weight, columns=tuple(columns))
+        own |= conv("classifier", "head.conv", bias=True)
+        if self.aux is not None:
+            own |= paddleseg_names.module("aux.0", "head.auxlayer.conv_bn_relu")
+            own |= conv("aux.2", "head.auxlayer.conv", bias=True)
+        return paddleseg_names.whole(self.backbone, own, () if self.aux is not None else (r"^head\.auxlayer\.",))
 
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:

@@ -37,7 +37,7 @@ class HRNet(Backbone):
             their authors' segmentation networks.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("timm",)  # those of its authors
+    schemes: ClassVar[tuple[str, ...]] = ("timm", "paddleseg")  # the first are those of its authors
 
     def __init__(
         self,
@@ -87,7 +87,9 @@ class HRNet(Backbone):
         return [m for m, s in zip(maps, (4, 8, 16, 32), strict=True) if s in self.strides]
 
     def names_in(self, scheme: str) -> Names:
-        """The authors' names, which timm has as well."""
+        """The authors' names, which timm has as well, or PaddleSeg's."""
+        if scheme == "paddleseg":
+            return Names(self._paddleseg_names())
         names = conv_norm("stem.0", "conv1", "bn1") | conv_norm("stem.1", "conv2", "bn2")
         names |= stage_names(self.first, "first", "layer1.{}".format)
         for i, (transition, stage) in enumerate(zip(self.transitions, self.stages, strict=True)):
@@ -95,6 +97,28 @@ class HRNet(Backbone):
             for j, module in enumerate(stage):  # type: ignore[arg-type, var-annotated]
                 names |= module.names(f"stages.{i}.{j}", f"stage{i + 2}.{j}")
         return Names(names, (r"^incre_modules\.", r"^downsamp_modules\.", r"^final_layer\.", r"^classifier\."))
+
+
+    def _paddleseg_names(self) -> dict[str, Source]:
+        """Stages are numbered from 2 on, modules, branches and blocks from 1 on."""
+        names: dict[str, Source] = {}
+        for i in range(2):
+            names |= _unit(f"stem.{i}", f"conv_layer1_{i + 1}")
+        blocks = [f"la1.bb_layer2_{i + 1}" for i in range(len(self.first))]
+        names |= stage_names(self.first, "first", blocks.__getitem__, "paddleseg_hrnet")
+        for i, (transition, stage) in enumerate(zip(self.transitions, self.stages, strict=True)):
+            place = f"tr{i + 1}.transition_tr{i + 1}_layer_"
+            names |= _unit(f"transitions.{i}.new", f"{place}{i + 2}")
+            if transition.same is not None:  # type: ignore[attr-defined]
+                names |= _unit(f"transitions.{i}.same", f"{place}1")
+            for j, module in enumerate(stage):  # type: ignore[arg-type, var-annotated]
+                called = f"st{i + 2}_{j + 1}"
+                names |= module.paddleseg_names(f"stages.{i}.{j}", f"st{i + 2}.stage_{called}", called)
+        return names
+
+
+def _unit(ours: str, theirs: str) -> dict[str, Source]:
+    return conv_norm(ours, f"{theirs}._conv", f"{theirs}._batch_norm", paddle=True)
 
 
 class _Transition(nn.Layer):
@@ -159,4 +183,20 @@ class _Module(nn.Layer):
                 for k in range(i - j):
                     found |= conv_norm(f"{ours}.paths.{at}.{k}", f"{place}.{k}.0", f"{place}.{k}.1")
                 at += i != j
+        return found
+
+    def paddleseg_names(self, ours: str, theirs: str, called: str) -> dict[str, Source]:
+        """Names of the module that is `called` st2_1, st3_1, st3_2 ..."""
+        found: dict[str, Source] = {}
+        for b, branch in enumerate(self.branches):
+            assert isinstance(branch, nn.Sequential)
+            blocks = [f"{theirs}.branches_func.bb_{called}_branch_layer_{b + 1}_{j + 1}" for j in range(len(branch))]
+            found |= stage_names(branch, f"{ours}.branches.{b}", blocks.__getitem__, "paddleseg_hrnet")
+        count = len(self.branches)
+        pairs = [(i, j) for i in range(count) for j in range(count) if i != j]
+        for at, (i, j) in enumerate(pairs):
+            place = f"{theirs}.fuse_func.residual_{called}_layer_{i + 1}_{j + 1}"
+            steps = [place] if i < j else [f"{place}_{k + 1}" for k in range(i - j)]
+            for k, step in enumerate(steps):
+                found |= _unit(f"{ours}.paths.{at}.{k}", step)
         return found

@@ -11,7 +11,7 @@ from dataclasses import replace
 from suites.engine.weights import Source
 
 CONV_AXES = (0, 2, 3, 1)
-PADDLE = ("paddleclas", "paddledetection")  # schemes whose linear weights are [in, out]
+PADDLE = ("paddleclas", "paddledetection", "paddleseg", "paddleseg_hrnet")  # their linear weights are [in, out]
 _NORM = {"scale": "weight", "bias": "bias", "running_mean": "running_mean", "running_var": "running_var"}
 _PADDLE_NORM = {**_NORM, "running_mean": "_mean", "running_var": "_variance"}
 
@@ -30,10 +30,14 @@ def norm(ours: str, theirs: str, *, paddle: bool = False) -> dict[str, Source]:
 
 
 def conv_norm(
-    ours: str, theirs: str, their_norm: str, *, flipped: bool = False, paddle: bool = False
+    ours: str, theirs: str, their_norm: str, *, flipped: bool = False, paddle: bool = False, biased: bool = False
 ) -> dict[str, Source]:
-    """Names of a `ConvBNAct`."""
-    return {**conv(f"{ours}.conv", theirs, flipped=flipped), **norm(f"{ours}.norm", their_norm, paddle=paddle)}
+    """Names of a `ConvBNAct`; `biased`: their convolution has a bias, which is the norm's mean moved."""
+    names = {**conv(f"{ours}.conv", theirs, flipped=flipped), **norm(f"{ours}.norm", their_norm, paddle=paddle)}
+    if biased:
+        mean = f"{ours}.norm.running_mean"
+        names[mean] = replace(names[mean], less=f"{theirs}.bias")
+    return names
 
 
 def layer_norm(ours: str, theirs: str) -> dict[str, Source]:

@@ -127,6 +127,8 @@ class ResidualBlock(Block):
                 "detectron2": (f"{theirs}.shortcut", f"{theirs}.shortcut.norm"),
                 "paddleclas": (f"{theirs}.short.conv", f"{theirs}.short.bn"),
                 "paddledetection": (f"{theirs}.{short}.conv", f"{theirs}.{short}.norm"),
+                "paddleseg": (f"{theirs}.short._conv", f"{theirs}.short._batch_norm"),
+                "paddleseg_hrnet": (f"{theirs}.conv_down._conv", f"{theirs}.conv_down._batch_norm"),
             }[scheme]
             found |= conv_norm(f"{ours}.short", conv, norm, paddle=scheme in PADDLE)
         return found
@@ -140,6 +142,8 @@ def _conv_norm_of(scheme: str, block: str, i: int) -> tuple[str, str]:
         "detectron2": (f"{block}.conv{i + 1}", f"{block}.conv{i + 1}.norm"),
         "paddleclas": (f"{block}.conv{i}.conv", f"{block}.conv{i}.bn"),
         "paddledetection": (f"{block}.branch2{'abc'[i]}.conv", f"{block}.branch2{'abc'[i]}.norm"),
+        "paddleseg": (f"{block}.conv{i}._conv", f"{block}.conv{i}._batch_norm"),
+        "paddleseg_hrnet": (f"{block}.conv{i + 1}._conv", f"{block}.conv{i + 1}._batch_norm"),
     }[scheme]
 
 

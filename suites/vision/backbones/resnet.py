@@ -59,10 +59,13 @@ class ResNet(Backbone):
         modulated: taps of deformable convolutions have shares, which is version 2; version 1 has none.
         projected: depths 18 and 34 have a convolution in the shortcut of their first block too, as those of PaddleClas
             and PaddleDetection, whose weights want it; deeper networks have it anyway.
+        early_dilation: the first block of a stage that dilates has the stage's dilation, as PaddleSeg's, whose weights
+            want it; else that of the stage before, as torchvision's.
     """
 
-    # The first is timm's too.
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "openmmlab", "paddleclas", "paddledetection")
+    # The first is timm's too; see `_build` for PaddleSeg's.
+    schemes: tuple[str, ...] = ("torchvision", "detectron2", "openmmlab", "paddleclas", "paddledetection")
+    early_dilation: bool = False
     paddle_stem: ClassVar[str] = "conv1"  # what PaddleDetection calls a stem of one convolution
 
     def __init__(
@@ -81,9 +84,10 @@ class ResNet(Backbone):
         stem: tuple[int, int, int] | None = None,
         modulated: bool = True,
         projected: bool = False,
+        early_dilation: bool = False,
     ) -> None:
         super().__init__()
-        self.in_channels = in_channels
+        self.in_channels, self.early_dilation = in_channels, early_dilation
         plan = Plan(width, True, variant=variant, zero_init=zero_init, modulated=modulated, projected=projected)
         self._build(depth, width, out_strides, output_stride, plan, deformable, stem)
         self.finish(freeze_at, frozen_norm, pretrained)
@@ -112,6 +116,9 @@ class ResNet(Backbone):
         self._variant = block.variant
         self._called = _called(depth, block, stem)
         self.as_published = output_stride == 32
+        if block.variant == "d" and (self.early_dilation or self.as_published):
+            # The same shapes with other dilations are another network.
+            self.schemes = ("paddleseg",) if not self.as_published else (*self.schemes, "paddleseg")
         self.stem = _stem(width, block.variant, self.in_channels, stem)
         self.pool = nn.MaxPool2d(3, 2, padding=1)
         self.stages = nn.LayerList()
@@ -126,7 +133,7 @@ class ResNet(Backbone):
                 break
             plan = replace(block, width=width << i, bottleneck=bottleneck, stride=step, dilation=dilation)
             plan = replace(plan, deformable=4 << i in deformable)
-            self.stages.append(residual_stage(at, count, plan, previous))
+            self.stages.append(residual_stage(at, count, plan, dilation if self.early_dilation else previous))
             at = plan.out_channels
             taps[stride] = (i, at)
             each.append(stride)
@@ -139,7 +146,7 @@ class ResNet(Backbone):
         return [[self.stem], *([stage] for stage in self.stages)]
 
     def names_in(self, scheme: str) -> Names:
-        """Torchvision's names, which timm shares, or those of Detectron2, OpenMMLab, PaddleClas or PaddleDetection."""
+        """Torchvision's names, which timm shares, or those of Detectron2, OpenMMLab or Paddle's projects."""
         names: dict[str, Source] = {}
         for i, (conv, norm) in enumerate(_stem_names(scheme, len(self.stem), self.paddle_stem)):
             names |= conv_norm(f"stem.{i}", conv, norm, paddle=scheme in PADDLE)
@@ -153,6 +160,8 @@ class ResNet(Backbone):
         left = range(len(self.stages), len(_STAGES))
         if scheme == "paddleclas":
             coarser = [f"blocks.{i}" for i in range(before, sum(self._counts))]
+        elif scheme == "paddleseg":
+            coarser = [f"bb_{i}_{j}" for i in left for j in range(self._counts[i])]
         else:
             coarser = [f"layer{i + 1}" if scheme in ("torchvision", "openmmlab") else f"res{i + 2}" for i in left]
         return Names(names, (r"^(fc|linear)\.", *(rf"^{re.escape(name)}\." for name in coarser)))
@@ -244,6 +253,8 @@ def _stem_names(scheme: str, count: int, paddle: str) -> list[tuple[str, str]]:
     """Convolution and norm of each of the stem's layers."""
     if scheme == "paddleclas":
         return [(f"stem.{i}.conv", f"stem.{i}.bn") for i in range(count)]
+    if scheme == "paddleseg":
+        return [(f"conv1_{i + 1}._conv", f"conv1_{i + 1}._batch_norm") for i in range(count)]
     if scheme == "paddledetection":
         places = [f"conv1.{paddle}"] if count == 1 else [f"conv1.conv1_{i + 1}" for i in range(count)]
         return [(f"{place}.conv", f"{place}.norm") for place in places]
@@ -261,6 +272,8 @@ def _block_name(scheme: str, stage: int, before: int, count: int, i: int) -> str
     """Block i of a stage of `count`, before which there are `before` blocks."""
     if scheme == "paddleclas":
         return f"blocks.{before + i}"
+    if scheme == "paddleseg":
+        return f"bb_{stage}_{i}"
     if scheme == "paddledetection":  # a, b, c ...; where letters may not do, a, b1, b2 ...
         place = f"res{stage + 2}"
         numbered = stage == 2 and count > 10 and i > 0

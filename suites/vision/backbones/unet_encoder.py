@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from framework import nn
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register
+from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone
+from suites.vision.backbones.naming import conv_norm
 
 
 @register("backbone")
@@ -23,6 +26,8 @@ class UNetEncoder(Backbone):
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         pretrained: name or file of weights of ours; see docs/howto/pretrained.md.
     """
+
+    schemes: ClassVar[tuple[str, ...]] = ("paddleseg",)
 
     def __init__(
         self,
@@ -47,6 +52,16 @@ class UNetEncoder(Backbone):
         """The stages of stride 1 and 2 together, then each further one."""
         first, second, *rest = self.stages
         return [[first, second], *([stage] for stage in rest)]
+
+    def names_in(self, scheme: str) -> Names:
+        """PaddleSeg's, of the encoder of its U-Net; the convolutions have a bias before the norm."""
+        names: dict[str, Source] = {}
+        for i in range(len(self.stages)):
+            for k in range(2):
+                theirs = f"encode.down_sample_list.{i - 1}.{k + 1}" if i else f"encode.double_conv.{k}"
+                at = f"stages.{i}.{k}"
+                names |= conv_norm(at, f"{theirs}._conv", f"{theirs}._batch_norm", paddle=True, biased=True)
+        return Names(names)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""

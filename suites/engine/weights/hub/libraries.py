@@ -50,6 +50,7 @@ _OF_PADDLE = {  # names of PaddleNLP and PaddleDetection that are records
 }
 _DETECTION = "https://paddledet.bj.bcebos.com/models/{}.pdparams"
 _CLAS = "https://paddle-imagenet-models-name.bj.bcebos.com/dygraph/legendary_models/{}_pretrained.pdparams"
+_SEG = "https://bj.bcebos.com/paddleseg/dygraph/{data}/{{}}/model.pdparams"
 _ADDRESSES = {  # of names that are no records, and whose tensors are known here
     **dict.fromkeys(
         (
@@ -66,6 +67,16 @@ _ADDRESSES = {  # of names that are no records, and whose tensors are known here
         ),
         _CLAS,
     ),
+    **dict.fromkeys(
+        (
+            *("deeplabv3p_resnet50_os8_cityscapes_1024x512_80k", "deeplabv3p_resnet101_os8_cityscapes_769x769_80k"),
+            *("pspnet_resnet50_os8_cityscapes_1024x512_80k", "pspnet_resnet101_os8_cityscapes_1024x512_80k"),
+            *("fcn_hrnetw18_cityscapes_1024x512_80k", "fcn_hrnetw48_cityscapes_1024x512_80k"),
+            *("ocrnet_hrnetw18_cityscapes_1024x512_160k", "ocrnet_hrnetw48_cityscapes_1024x512_160k"),
+            "unet_cityscapes_1024x512_160k",
+        ),
+        _SEG.format(data="cityscapes"),
+    ),
 }
 
 
@@ -74,7 +85,7 @@ def our_name(name: str, records: Iterable[str]) -> str:
 
     `torchvision:NAME` is torchvision's default weights, `torchvision:NAME.IMAGENET1K_V1` a version's. `timm:NAME` is
     `hf:timm/NAME`, or torchvision's record where it has the same weights. `paddle:NAME` is what PaddleNLP,
-    PaddleDetection or PaddleClas call weights: a record, or their address. What stands behind # stays there.
+    PaddleDetection, PaddleClas or PaddleSeg call weights: a record, or their address. What stands behind # stays there.
 
     Raises:
         ConfigError: a network of torchvision or Paddle is not known.

@@ -35,6 +35,10 @@ RECORDS = record_names()
             "paddle:ResNet50_vd",
             "https://paddle-imagenet-models-name.bj.bcebos.com/dygraph/legendary_models/ResNet50_vd_pretrained.pdparams",
         ),
+        (
+            "paddle:unet_cityscapes_1024x512_160k",
+            "https://bj.bcebos.com/paddleseg/dygraph/cityscapes/unet_cityscapes_1024x512_160k/model.pdparams",
+        ),
         ("yolov3_tiny_coco", "yolov3_tiny_coco"),
         ("folder/w.pth", "folder/w.pth"),
     ],
