@@ -98,7 +98,6 @@ class HRNet(Backbone):
                 names |= module.names(f"stages.{i}.{j}", f"stage{i + 2}.{j}")
         return Names(names, (r"^incre_modules\.", r"^downsamp_modules\.", r"^final_layer\.", r"^classifier\."))
 
-
     def _paddleseg_names(self) -> dict[str, Source]:
         """Stages are numbered from 2 on, modules, branches and blocks from 1 on."""
         names: dict[str, Source] = {}

