@@ -6,8 +6,6 @@ head. Letters: N images, H W their size, C channels.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from framework import nn, ops, tensor
@@ -65,7 +63,7 @@ class Craft(TextDetector):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("easyocr",)
+    schemes: tuple[str, ...] = ("easyocr",)
 
     def __init__(self, pretrained: str | None = None) -> None:
         super().__init__()

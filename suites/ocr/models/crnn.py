@@ -62,7 +62,7 @@ class Crnn(TextRecogniser):
             channels [32, 64, 128, 128, 256, 256, 256].
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("easyocr",)
+    schemes: tuple[str, ...] = ("easyocr",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
     step = 4
     lost = 1

@@ -154,7 +154,7 @@ class DBNet(TextDetector):
             have no head for thresholds, which starts new.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("ppocr",)
+    schemes: tuple[str, ...] = ("ppocr",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^threshold\.", r"^neck\.fusion\.")
 
     def __init__(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from framework import nn, ops
@@ -37,7 +35,7 @@ class LineDirection(DirectionClassifier):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("ppocr",)
+    schemes: tuple[str, ...] = ("ppocr",)
 
     def __init__(self, scale: float = 0.35, pretrained: str | None = None) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ into. So the blocks here have a convolution with a bias and no batch norm: what 
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -120,7 +120,7 @@ class PPLCNetV3(Backbone):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("ppocr",)
+    schemes: tuple[str, ...] = ("ppocr",)
 
     def __init__(
         self, form: Literal["pages", "lines"] = "pages", scale: float = 0.75, pretrained: str | None = None

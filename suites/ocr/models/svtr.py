@@ -70,7 +70,7 @@ class SvtrLcnet(TextRecogniser):
         pretrained: name or file of published weights; of another alphabet the rows of shared characters are taken.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("ppocr",)
+    schemes: tuple[str, ...] = ("ppocr",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
     height = 48
     step = 8

@@ -98,7 +98,7 @@ def _bottleneck(channels: int, inner: int, frames: int, stride: tuple[int, int, 
 class _ResNet18(_ClipNetwork):
     """Four stages of two residual blocks of two convolutions, with torchvision's names."""
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    schemes: tuple[str, ...] = ("torchvision",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
     factorised: ClassVar[bool] = False
 

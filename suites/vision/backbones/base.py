@@ -70,7 +70,7 @@ class Backbone(nn.Layer):
     channels: tuple[int, ...]
     in_channels: int = 3
     as_published: bool = True
-    schemes: ClassVar[tuple[str, ...]] = ()
+    schemes: tuple[str, ...] = ()
     cell_logits: ClassVar[bool] = False
 
     def forward(self, x: Tensor) -> list[Tensor]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -48,7 +48,7 @@ class ConvNeXt(Staged):
         width: channels of the first stage, then twice as many each; the size's own when None.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "timm", "transformers")
+    schemes: tuple[str, ...] = ("torchvision", "timm", "transformers")
 
     def __init__(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -27,7 +26,7 @@ class DarkNet53(Backbone):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("darknet", "openmmlab", "paddledetection")
+    schemes: tuple[str, ...] = ("darknet", "openmmlab", "paddledetection")
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ class TinyDarkNet(Backbone):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("darknet",)
+    schemes: tuple[str, ...] = ("darknet",)
 
     def __init__(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from framework import nn, ops
 from framework.errors import CheckpointError, ConfigError
@@ -60,7 +59,7 @@ class DarknetCfg(Backbone):
         ConfigError: there is no such cfg, it is too large, or it says something that is not computed here.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("darknet",)
+    schemes: tuple[str, ...] = ("darknet",)
 
     def __init__(self, cfg: str, freeze_at: int = 0, frozen_norm: bool = False, pretrained: str | None = None) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -43,7 +43,7 @@ class DenseNet(Staged):
         growth: G, channels that a layer adds; the depth's own when None.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "torchvision_old")  # the first is timm's too
+    schemes: tuple[str, ...] = ("torchvision", "torchvision_old")  # the first is timm's too
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 from framework import nn
 from suites.engine.registry import register
@@ -32,7 +32,7 @@ class EfficientNet(Stack):
         pretrained: name or file of published weights, such as efficientnet_b0_imagenet; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "timm")
+    schemes: tuple[str, ...] = ("torchvision", "timm")
 
     def __init__(
         self,

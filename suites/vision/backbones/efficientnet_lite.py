@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 from framework import nn, ops
 from framework.tensors import Tensor
@@ -42,7 +42,7 @@ class EfficientNetLite(Stack):
             docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("efficientnet-lite-pytorch", "timm")
+    schemes: tuple[str, ...] = ("efficientnet-lite-pytorch", "timm")
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ Letters: N batch, H W height and width, B branches, w channels of the finest bra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from framework import nn, ops
 from framework.tensors import Tensor
@@ -37,7 +37,7 @@ class HRNet(Backbone):
             their authors' segmentation networks.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("timm", "paddleseg")  # the first are those of its authors
+    schemes: tuple[str, ...] = ("timm", "paddleseg")  # the first are those of its authors
 
     def __init__(
         self,

@@ -95,7 +95,7 @@ class Mixed(nn.Layer):
 class Inception(Staged):
     """What they share: stages of units and mixed layers, under torchvision's names, or timm's of Inception v4."""
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    schemes: tuple[str, ...] = ("torchvision",)
     unit_names: ClassVar[tuple[tuple[str, ...], ...]]  # of the units of the first stages
 
     def whole(self) -> list[nn.Layer]:

@@ -34,7 +34,7 @@ class InceptionV4(Inception):
         pretrained: name or file of published weights, such as inception_v4_imagenet; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("timm",)
+    schemes: tuple[str, ...] = ("timm",)
     unit_names: ClassVar[tuple[tuple[str, ...], ...]] = (("features.0", "features.1", "features.2"),)
 
     def __init__(

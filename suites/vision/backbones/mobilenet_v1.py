@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework import nn
 from suites.engine.registry import register
 from suites.engine.weights import Names
@@ -28,7 +26,7 @@ class MobileNetV1(Stack):
         act: the activation: "relu", or "leaky_relu" of slope 0.1, as RetinaFace has it.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("paddledetection",)  # PaddleClas 2.0's too
+    schemes: tuple[str, ...] = ("paddledetection",)  # PaddleClas 2.0's too
 
     def __init__(
         self,

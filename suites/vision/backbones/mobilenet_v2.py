@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from framework import nn
 from suites.engine.registry import register
@@ -34,7 +34,7 @@ class MobileNetV2(Stack):
         in_channels: of the image; with 3 M of them, M frames laid side by side, weights of networks for 3 are spread.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "torchvision_flat", "timm")
+    schemes: tuple[str, ...] = ("torchvision", "torchvision_flat", "timm")
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -53,7 +53,7 @@ class MobileNetV3(Stack):
             the expansion of the next stride's first block; the blocks of stride 32 have half the channels.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    schemes: tuple[str, ...] = ("torchvision",)
 
     def __init__(
         self,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import ClassVar
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -41,7 +40,7 @@ class ShuffleNetV2(Staged):
             docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    schemes: tuple[str, ...] = ("torchvision",)
 
     def __init__(
         self,

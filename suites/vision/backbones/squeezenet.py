@@ -45,7 +45,7 @@ class SqueezeNet(Staged):
         pretrained: name or file of published weights, such as squeezenet1_1_imagenet; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    schemes: tuple[str, ...] = ("torchvision",)
     cell_logits: ClassVar[bool] = True
 
     def __init__(

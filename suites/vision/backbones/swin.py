@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Swin(Staged):
         width: channels of the first stage, a multiple of its heads; the size's own when None.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "timm", "transformers")
+    schemes: tuple[str, ...] = ("torchvision", "timm", "transformers")
 
     def __init__(
         self,

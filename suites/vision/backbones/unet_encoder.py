@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from framework import nn
 from framework.errors import AttributeValueError
@@ -27,7 +26,7 @@ class UNetEncoder(Backbone):
         pretrained: name or file of weights of ours; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("paddleseg",)
+    schemes: tuple[str, ...] = ("paddleseg",)
 
     def __init__(
         self,

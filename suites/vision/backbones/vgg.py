@@ -50,7 +50,7 @@ class VGG(Backbone):
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "paddledetection")
+    schemes: tuple[str, ...] = ("torchvision", "paddledetection")
     new_tensors: ClassVar[tuple[str, ...]] = ("fc6.", "fc7.")  # a classifier's file lacks them; they start anew
 
     def __init__(

@@ -53,7 +53,7 @@ class ViT(Backbone):
         norm_eps: of the layer norms; transformers' ViT has 1e-12.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "torchvision_old", "timm", "transformers")
+    schemes: tuple[str, ...] = ("torchvision", "torchvision_old", "timm", "transformers")
     new_tensors: ClassVar[tuple[str, ...]] = ("pyramid.",)
     cls: Tensor
     positions: Tensor
@@ -183,7 +183,7 @@ class DINOv2(ViT):
         blocks: see `ViT`.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("dinov2", "timm", "transformers_dinov2")
+    schemes: tuple[str, ...] = ("dinov2", "timm", "transformers_dinov2")
 
     def __init__(
         self,

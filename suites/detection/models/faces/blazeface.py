@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class BlazeFaceBackbone(Backbone):
         camera: "front", of 128 x 128 pixels, or "back", of 256 x 256.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = (SCHEME,)
+    schemes: tuple[str, ...] = (SCHEME,)
 
     def __init__(self, camera: Camera) -> None:
         super().__init__()

@@ -6,7 +6,6 @@ Letters: M cuts or places, S side of a cut.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,7 +29,7 @@ class CascadeNet(nn.Layer):
         outputs: width of each output; the first are two logits, of no face and of a face.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = (SCHEME,)
+    schemes: tuple[str, ...] = (SCHEME,)
 
     def __init__(
         self, shapes: Sequence[tuple[int, int, int]], hidden: tuple[int, int] | None, outputs: Sequence[int]
