@@ -53,13 +53,37 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapp
         CheckpointError: the file cannot be written (a full disk, no permission); what was there before is untouched.
     """
     path = Path(path)
-    arrays = {name: np.asarray(t.array().numpy(), order="C") for name, t in tensors.items()}
-    arrays |= {name: arrays[name].view(bfloat16_type()) for name, t in tensors.items() if t.dtype == "bfloat16"}
+    content = tensor_bytes(tensors, metadata)
     try:
         with atomic_file(path) as part:
-            part.write_bytes(safetensors.numpy.save(arrays, dict(metadata) if metadata else None))
+            part.write_bytes(content)
     except OSError as e:
         raise CheckpointError(f"{path}: cannot be written ({refusal(e)}); nothing saved before is lost") from e
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """What `save_tensors` writes."""
+    arrays = {name: np.asarray(t.array().numpy(), order="C") for name, t in tensors.items()}
+    arrays |= {name: arrays[name].view(bfloat16_type()) for name, t in tensors.items() if t.dtype == "bfloat16"}
+    return safetensors.numpy.save(arrays, dict(metadata) if metadata else None)
+
+
+def tensors_in(content: memoryview, where: str) -> dict[str, Tensor]:
+    """The tensors of a safetensors file that is in memory, on that memory where it is writable and aligned.
+
+    Raises:
+        CheckpointError: it is not such a file, or holds a type that is not read; `where` names it.
+    """
+    try:
+        (length,) = struct.unpack("<Q", content[:8])
+        if length > len(content) - 8:
+            raise ValueError("its header is cut")
+        entries = json.loads(bytes(content[8 : 8 + length]))
+        entries.pop("__metadata__", None)
+        data = content[8 + length :]
+        return {name: from_numpy(_view(data, where, name, entries[name])) for name in sorted(entries)}
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as e:
+        raise CheckpointError(f"{where}: damaged or not a safetensors file ({e}); export the model again") from None
 
 
 def load_tensors(path: Path | str) -> dict[str, Tensor]:
@@ -107,14 +131,35 @@ def load_metadata(path: Path | str) -> dict[str, str]:
 def _array(file: BinaryIO, start: int, name: str, entry: dict[str, Any], half: bool) -> np.ndarray:
     """One tensor; `start` is where the data of all begin, `half` whether whole numbers of 16 bits are bfloat16."""
     kind = "BF16" if half and entry["dtype"] == "U16" else entry["dtype"]
-    if kind not in _TYPES and kind not in _HALVES:
-        what = "complex" if kind.startswith("C") else "of a type that is not read"
-        raise CheckpointError(f"{file.name}: '{name}' is {what} ({kind}); convert it to floats or whole numbers")
-    dtype = np.dtype(_TYPES[kind]) if kind in _TYPES else _half(_HALVES[kind])
+    dtype = _type_of(kind, name, file.name)
     file.seek(start + entry["data_offsets"][0])
     array = np.fromfile(file, dtype, math.prod(entry["shape"])).reshape(entry["shape"])
+    return _as_core_has_it(array, kind, name, file.name)
+
+
+def _view(data: memoryview, where: str, name: str, entry: dict[str, Any]) -> np.ndarray:
+    """One tensor of a file in memory, whose header nobody checked before."""
+    kind, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype = _type_of(kind, name, where)
+    if not all(type(n) is int and n >= 0 for n in (*shape, start, end)) or not start <= end <= len(data):
+        raise ValueError(f"'{name}' lies outside of it")
+    count = math.prod(shape)
+    if count * dtype.itemsize != end - start:
+        raise ValueError(f"'{name}' {shape} does not fit its {end - start} bytes")
+    array = np.frombuffer(data, dtype, count, start) if count else np.zeros(0, dtype)
+    return _as_core_has_it(array.reshape(shape), kind, name, where)
+
+
+def _type_of(kind: str, name: str, where: str) -> np.dtype:
+    if kind not in _TYPES and kind not in _HALVES:
+        what = "complex" if kind.startswith("C") else "of a type that is not read"
+        raise CheckpointError(f"{where}: '{name}' is {what} ({kind}); convert it to floats or whole numbers")
+    return np.dtype(_TYPES[kind]) if kind in _TYPES else _half(_HALVES[kind])
+
+
+def _as_core_has_it(array: np.ndarray, kind: str, name: str, where: str) -> np.ndarray:
     if kind == "U64" and array.size and array.max() > np.iinfo(np.int64).max:
-        raise CheckpointError(f"{file.name}: '{name}' (U64) holds numbers of 2^63 and more, which nothing here holds")
+        raise CheckpointError(f"{where}: '{name}' (U64) holds numbers of 2^63 and more, which nothing here holds")
     return array.astype(_WIDER[kind]) if kind in _WIDER else array
 
 

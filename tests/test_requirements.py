@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, GROUPS = PYPROJECT["project"], PYPROJECT["dependency-groups"]
 EXTRAS = PROJECT["optional-dependencies"]
-TESTED = ("serve", "logs", "retrieval", "translation", "onnx", "video", "xla", "pdf")  # extras that CI installs
+TESTED = ("serve", "logs", "retrieval", "seal", "translation", "onnx", "video", "xla", "pdf")  # extras that CI installs
 WANTED = {
     "run": PROJECT["dependencies"],
     "serve": PROJECT["dependencies"] + EXTRAS["serve"],

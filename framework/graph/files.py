@@ -14,6 +14,7 @@ import json
 import math
 import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +23,49 @@ from framework.confined import confine
 from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.native import control_info
-from framework.io import load_tensors, save_tensors
+from framework.io import load_tensors, save_tensors, tensor_bytes, tensors_in
 from framework.limits import check, current, how_to_raise
 from framework.ops import registry
 from framework.outside import read_json
+from framework.sealing import Opened, Seal, current_keys, is_sealed, open_sealed, remove_seal, write_sealed
 from framework.tensors import DTYPES, Tensor
 
 FORMAT = 1
+PROGRAM = "program.json"
 WEIGHTS = ("weights.safetensors", "weights.2.safetensors")  # the names that a Program's weights may have
 _ROOT = str(Path(__file__).parents[2]) + os.sep  # where our packages lie
 MAX_ELEMENTS = 1 << 40  # a shape with more is a damaged file, not a model
 
 
-def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] | None = None) -> None:
-    """Writes a Program to `folder` (made when missing); `extra` is kept as it is, for preprocessing and class names."""
+def save_program(
+    program: Program, folder: Path | str, *, extra: dict[str, Any] | None = None, seal: Seal | None = None
+) -> None:
+    """Writes a Program to `folder`, made when missing.
+
+    Args:
+        program: what is written.
+        folder: to write into.
+        extra: kept as it is, for preprocessing and class names.
+        seal: signs or encrypts it; what it encrypts is never on the disk in plain.
+
+    Raises:
+        NotSupportedError: it calls Python functions, or looks up rows of a table.
+        CheckpointError: it cannot be written, or a key cannot be had.
+    """
     folder = Path(folder)
     confine(folder)
     make_folder(folder)
+    if seal is not None:
+        text = json.dumps(to_json(program) | {"weights": WEIGHTS[0], "extra": extra or {}}, indent=1)
+        write_sealed(folder, {PROGRAM: text.encode(), WEIGHTS[0]: tensor_bytes(tensors_of(program))}, seal)
+        for name in {PROGRAM, *WEIGHTS} - ({PROGRAM, WEIGHTS[0]} if seal.encrypt is None else set()):
+            remove_file(folder / name)
+        return
     used = _named_weights(folder)
     free = WEIGHTS[used == WEIGHTS[0]]
     data = to_json(program) | {"weights": free, "extra": extra or {}}
     save_tensors(folder / free, tensors_of(program))
+    remove_seal(folder, (PROGRAM, *WEIGHTS))
     write_text(folder / "program.json", json.dumps(data, indent=1))
     for name in set(WEIGHTS) - {free}:
         remove_file(folder / name)
@@ -67,6 +90,22 @@ def _named_weights(folder: Path) -> str | None:
         return None
 
 
+def is_export(folder: Path | str) -> bool:
+    """Whether a folder holds a Program, sealed or not."""
+    return (Path(folder) / PROGRAM).is_file() or is_sealed(folder)
+
+
+def program_files(folder: Path | str) -> list[Path]:
+    """The files that say which Program is in `folder`, by which it can be known again: those of its seal, or its own.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    if is_sealed(folder):
+        return [Path(folder) / "seal.json"]
+    return [Path(folder) / PROGRAM, weights_file(folder)]
+
+
 def _weights_name(data: Any) -> str:
     name = data.get("weights", WEIGHTS[0]) if isinstance(data, dict) else WEIGHTS[0]
     if name not in WEIGHTS:
@@ -75,21 +114,24 @@ def _weights_name(data: Any) -> str:
 
 
 def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
-    """Reads what `save_program` wrote: the Program, and `extra`.
+    """Reads what `save_program` wrote: the Program, and `extra`. Of a sealed one all is checked before.
 
     Raises:
-        CheckpointError: a file is missing or damaged; the message names it and says what is wrong.
+        CheckpointError: a file is missing or damaged, or a key; the message names it and says what is wrong.
     """
-    path = Path(folder) / "program.json"
+    path = Path(folder) / PROGRAM
+    opened = open_sealed(folder) if is_sealed(folder) else None
+    if opened is None and current_keys().verify is not None:
+        raise CheckpointError(f"{folder}: is not sealed, and only what the owner of --verify signed is opened")
     try:
-        data = read_json(path)
+        data = read_json(path) if opened is None else _json_in(opened.files)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: there is no such file; export a model first") from None
     except ValueError as e:
         raise CheckpointError(f"{path}: not valid JSON ({e}); export the model again") from None
     try:
         _check_form(data)
-        tensors = load_tensors(Path(folder) / _weights_name(data))
+        tensors = _weights(Path(folder), _weights_name(data), opened)
         program = from_json(data, tensors)
         check_plan(program)
         return program, data.get("extra", {})
@@ -97,6 +139,25 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
         raise CheckpointError(f"{path}: {e}") from None
     except _MALFORMED as e:
         raise CheckpointError(f"{path}: malformed ({type(e).__name__}: {e}); export the model again") from None
+
+
+def _json_in(files: Mapping[str, memoryview]) -> Any:
+    content = files.get(PROGRAM)
+    if content is None:
+        raise ValueError("the seal names none")
+    check("text_bytes", len(content), "it has too many bytes")
+    try:
+        return json.loads(bytes(content))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _weights(folder: Path, name: str, opened: Opened | None) -> dict[str, Tensor]:
+    if opened is None:
+        return load_tensors(folder / name)
+    if name not in opened.files:
+        raise CheckpointError(f"{folder}: its seal names no {name}; export the model again")
+    return tensors_in(opened.files[name], f"{folder}/{name}")
 
 
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, MemoryError)

@@ -16,6 +16,7 @@ from pathlib import Path
 from suites.engine.run.screen import is_reader_gone, screens
 
 _LIMIT = "--limit"
+_KEYS = ("--decrypt", "--verify")  # of sealed exports, see `framework.sealing`
 _ORDER = ("train", "eval", "infer", "export", "serve", "config", "zoo")  # of the help; others follow by name
 
 
@@ -49,14 +50,16 @@ def _run(words: list[str]) -> int:
         print(f"error: paddock has no command '{name}'{hint} Commands: {', '.join(found)}", file=sys.stderr)
         return 2
     module = importlib.import_module(".".join(found[name].relative_to(_suites().parent).with_suffix("").parts))
-    if _LIMIT not in " ".join(rest):
+    if not any(option in " ".join(rest) for option in (_LIMIT, *_KEYS)):
         return int(module.main(rest, f"paddock {name}"))
-    from framework import limits
+    from framework import limits, sealing
     from framework.errors import PaddockError
 
     try:
         rest, changes = _limits_of(rest)
-        with limits.allow(**changes):
+        rest, decrypt = _key_of(rest, _KEYS[0])
+        rest, verify = _key_of(rest, _KEYS[1])
+        with limits.allow(**changes), sealing.keys(decrypt=decrypt, verify=verify):
             return int(module.main(rest, f"paddock {name}"))
     except PaddockError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -82,6 +85,24 @@ def _limits_of(words: list[str]) -> tuple[list[str], dict[str, int]]:
     return left, changes
 
 
+def _key_of(words: list[str], wanted: str) -> tuple[list[str], str | None]:
+    """The command line without its `--decrypt SOURCE` or `--verify SOURCE`, and the source."""
+    from framework.errors import AttributeValueError
+
+    left, source, rest = [], None, iter(words)
+    for word in rest:
+        option, equals, text = word.partition("=")
+        if option != wanted:
+            left.append(word)
+            continue
+        source = text if equals else next(rest, "")
+        if not source or source.startswith("--"):
+            raise AttributeValueError(
+                f"{wanted}: takes the source of a key: a file, env:NAME or command:WORDS, such as {wanted} env:KEY"
+            )
+    return left, source
+
+
 def commands() -> dict[str, Path]:
     """Return the file of each command by name; nothing is imported."""
     files = {path.stem: path for path in sorted(_suites().glob("*/cli/*.py")) if not path.stem.startswith("_")}
@@ -101,6 +122,8 @@ def help_text(found: dict[str, Path]) -> str:
             "",
             "`paddock COMMAND --help` says what each of them takes. All take `--limit NAME=N`: what a file from",
             "outside may cost, such as `--limit pixels=200000000`; an error that meets a limit names it.",
+            "What opens exports takes `--decrypt SOURCE` and `--verify SOURCE`, keys of sealed ones: a file, env:NAME",
+            "or command:WORDS (docs/howto/sealed.md).",
         ]
     )
 

@@ -25,22 +25,32 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     )
     add_import_option(parser)
     _add_quantization(parser)
+    _add_seal(parser)
     a = parser.parse_args(words)
 
     def start() -> int:
+        from framework.errors import NotSupportedError
+
         if a.format == "peft":
+            if a.encrypt or a.sign:
+                raise NotSupportedError("export: adapters cannot be sealed; leave out --encrypt and --sign")
             return _adapter(a.run, a.output, a.weights)
+        from framework.sealing import Seal
         from suites.engine.predict.inference import export_run
         from suites.engine.predict.quantizing import Quantization
 
         how = None
         if a.quantize:
             how = Quantization(a.quantize, a.method, a.calibration_batches, tuple(a.keep), tables=not a.float_tables)
-        done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how)
+        seal = Seal(a.encrypt, a.sign) if a.encrypt or a.sign else None
+        done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how, seal=seal)
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:
             print("\n".join([f"{len(done.quantized.matched)} products and tables in 8 bits", *done.quantized.missed]))
+        if seal is not None:
+            made = [word for word, key in (("signed", a.sign), ("encrypted", a.encrypt)) if key]
+            print(f"it is {' and '.join(made)}: docs/howto/sealed.md says how it is opened")
         if done.fixed_shapes:
             print(f"it takes this input shape only, because {done.fixed_shapes[0]}")
         return 0
@@ -59,6 +69,15 @@ def _adapter(run: Path, output: Path, weights: Path | None) -> int:
     for path in save_adapter(task.model, output, base=wanted.source if wanted else None):
         print(path)
     return 0
+
+
+def _add_seal(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "seal",
+        "SOURCE of a key: a file, env:NAME, or command:WORDS for what a program prints; see docs/howto/sealed.md",
+    )
+    group.add_argument("--encrypt", metavar="SOURCE", help="encrypt all of it with this key of 32 bytes")
+    group.add_argument("--sign", metavar="SOURCE", help="sign all of it with this private key of Ed25519")
 
 
 def _add_quantization(parser: argparse.ArgumentParser) -> None:

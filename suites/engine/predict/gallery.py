@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
+from framework.graph.files import is_export, program_files
 from framework.io import sha256
 from suites.engine.contract.capabilities import TakesTexts, require_input, with_texts
 from suites.engine.contract.processor import Processor, ServedProcessor
@@ -144,8 +145,8 @@ def _digest(path: Path, processor: Processor, finder: Finder | None = None) -> s
     Those of objects and of whole pictures are not either; which detector finds the objects does not matter.
     """
     folder = path if path.exists() else named_run(str(path)) or path
-    files = sorted(folder.glob("*.safetensors")) if (folder / "program.json").is_file() else []
-    digests = [sha256(file) for file in files or [best_weights(RunFolder(folder))]]
+    files = program_files(folder)[-1:] if is_export(folder) else [best_weights(RunFolder(folder))]
+    digests = [sha256(file) for file in files]
     objects = [] if finder is None else ["objects"]
     told = json.dumps([digests, processor.metadata(), *objects], sort_keys=True, default=str)
     return hashlib.sha256(told.encode()).hexdigest()

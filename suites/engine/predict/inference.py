@@ -15,14 +15,15 @@ import numpy as np
 import framework
 from framework.atomic import atomic_file
 from framework.confined import confine
-from framework.errors import CheckpointError, ConfigError, DataError, PaddockError
+from framework.errors import CheckpointError, ConfigError, DataError, NotSupportedError, PaddockError
 from framework.graph.explanation import explain
-from framework.graph.files import save_program
+from framework.graph.files import is_export, save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.graph.reports import PassReport
 from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
+from framework.sealing import Seal, keys
 from suites.engine.config.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.config.plugins import require_plugins
 from suites.engine.contract.capabilities import (
@@ -155,7 +156,7 @@ def open_model(
     """
     if not path.exists():
         path = named_run(str(path)) or path
-    if (path / "program.json").is_file():
+    if is_export(path):
         if overrides:
             raise ConfigError(f"{path}: an exported model is fixed and takes no -o; override the run and export again")
         return _open_export(path, device or "cpu", products or "float32")
@@ -218,6 +219,7 @@ def export_run(
     *,
     onnx: bool = False,
     quantization: Quantization | None = None,
+    seal: Seal | None = None,
 ) -> ExportReport:
     """Write a run's network as a Program with its weights and preprocessing; compare it with the original.
 
@@ -227,14 +229,19 @@ def export_run(
         weights: a safetensors file; by default the run's best weights.
         onnx: write one file `model.onnx` instead, with what stands around the network among its properties.
         quantization: round weights to 8 bits and compute their products so, in this way.
+        seal: sign or encrypt the export.
 
     The model is traced with a sample of the evaluation set, or where its files are not there with the processor's
     example.
 
-    Raises DataError if there is no sample to trace with, NotSupportedError for what ONNX cannot express.
+    Raises DataError if there is no sample to trace with, NotSupportedError for what ONNX cannot express, or no seal
+    covers.
     """
     confine(output)
     task = open_run(path, weights)
+    if seal is not None and (onnx or isinstance(task, Publishes)):
+        what = "model.onnx" if onnx else "rows of tables"
+        raise NotSupportedError(f"export: {what} cannot be sealed; leave out --encrypt and --sign")
     processor = RunFolder(path).read_processor(task.processor_class)
     item = _sample(task, processor)
     if item is None:
@@ -262,8 +269,9 @@ def export_run(
         export(exported, file, output_names=list(expected), metadata=extra)
         found = Session(open_onnx(file)).run(inputs)
     else:
-        save_program(exported, output, extra=extra)
-        found = Predictor(output).run(inputs)
+        save_program(exported, output, extra=extra, seal=seal)
+        with keys(decrypt=seal.encrypt if seal else None):
+            found = Predictor(output).run(inputs)
     return ExportReport(
         inputs=list(task.eval_inputs),
         outputs=list(expected),
@@ -304,7 +312,7 @@ def evaluate_export(
 
     Raises CheckpointError for a folder that holds no exported model.
     """
-    if not (exported / "program.json").is_file():
+    if not is_export(exported):
         raise CheckpointError(f"{exported}: holds no exported model (program.json); write one with `paddock export`")
     config = read_config(path, overrides)
     task = build_task(config)

@@ -12,7 +12,7 @@ import numpy as np
 
 from framework import Tensor, num_threads, random, set_num_threads
 from framework.errors import CheckpointError, ConfigError
-from framework.graph.files import weights_file
+from framework.graph.files import is_export, program_files
 from framework.io import sha256
 from suites.engine.names import listing
 from suites.engine.predict.inference import Model, open_model, open_run
@@ -74,7 +74,7 @@ def open_online(path: str, classes: Sequence[str]) -> tuple[Online, TextProcesso
         ConfigError: it is no classifier of texts, or of other classes.
     """
     expect_teacher(path)
-    if (Path(path) / "program.json").is_file():
+    if is_export(path):
         raise CheckpointError(
             f"distil.teachers: {path} is an exported model, which cannot run inside a training step; name its run "
             "folder, or set distil.online: false"
@@ -90,7 +90,7 @@ def open_online(path: str, classes: Sequence[str]) -> tuple[Online, TextProcesso
 def expect_teacher(path: str, key: str = "distil.teachers", value: str = "[FOLDER]") -> None:
     """Raise CheckpointError where there is neither a run nor an exported model; `key` of a config names it."""
     folder = Path(path)
-    if not any((folder / name).is_file() for name in ("program.json", "config.yml")):
+    if not is_export(folder) and not (folder / "config.yml").is_file():
         found = "holds neither a run nor an exported model" if folder.is_dir() else "does not exist"
         raise CheckpointError(
             f"{key}: {path} {found}; train the teacher first (`paddock train`), or name another with -o '{key}={value}'"
@@ -130,9 +130,8 @@ def _digest(paths: Sequence[str]) -> bytes:
     """SHA-256 of the teachers' weights and of what stands around them, 32 bytes."""
     total = hashlib.sha256()
     for path in map(Path, paths):
-        exported = (path / "program.json").is_file()
         run = RunFolder(path)
-        files = [path / "program.json", weights_file(path)] if exported else [best_weights(run), run.processor]
+        files = program_files(path) if is_export(path) else [best_weights(run), run.processor]
         for file in files:
             total.update(bytes.fromhex(sha256(file)))
     return total.digest()

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Claim: a sealed export (signed and encrypted) of 100 MB loads at most 1.3 times as long as the same in plain.
+
+    python benchmarks/sealed_loading.py [--rounds N]
+
+In turns in one process, from the page cache: reading, checking and decrypting the files, and making a Predictor of
+them, which does not compute yet. `cryptography` has to be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from common import finish, spread
+
+import framework
+from framework import ops
+from framework.graph.files import save_program
+from framework.predictor import Predictor
+from framework.sealing import Seal, keys
+
+LIMIT = 1.3
+LAYERS, WIDTH = 24, 1024  # 100 MB
+
+
+def made() -> framework.graph.ir.Program:  # type: ignore[name-defined]
+    """A chain of products."""
+    rng = np.random.default_rng(0)
+    weights = [framework.tensor(rng.standard_normal((WIDTH, WIDTH)).astype(np.float32)) for _ in range(LAYERS)]
+    for weight in weights:
+        weight.persistable = True
+
+    def step(x: framework.Tensor) -> framework.Tensor:
+        for weight in weights:
+            x = ops.relu(ops.matmul(x, weight))
+        return x
+
+    return framework.program(step).program_for(framework.tensor(np.ones((1, WIDTH), np.float32))).program
+
+
+def signing_key(folder: Path) -> str:
+    """The path of a new private key."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path = folder / "owner.pem"
+    path.write_bytes(
+        Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return str(path)
+
+
+def main(words: list[str] | None = None) -> dict[str, list[float]]:
+    """Measure, print the table and return the seconds of each way."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path)
+    a = parser.parse_args(words)
+    secret = os.urandom(32)
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        root, program = Path(folder), made()
+        owner = signing_key(root)
+        ways = {
+            "plain": None,
+            "encrypted": Seal(encrypt=lambda: secret),
+            "signed": Seal(sign=owner),
+            "signed and encrypted": Seal(lambda: secret, owner),
+        }
+        for name, seal in ways.items():
+            save_program(program, root / name, seal=seal)
+        for _ in range(a.rounds + 1):  # the first warms up
+            for name in ways:
+                with keys(decrypt=lambda: secret):
+                    start = time.perf_counter()
+                    predictor = Predictor(root / name)
+                    found.setdefault(name, []).append(time.perf_counter() - start)
+                del predictor  # which wipes its memory
+    found = {name: seconds[1:] for name, seconds in found.items()}
+    print("| export | load, ms | ratio to plain |\n| --- | --- | --- |")
+    for name, seconds in found.items():
+        ratios = [s / p for s, p in zip(seconds, found["plain"], strict=True)]
+        print(f"| {name} | {spread([1e3 * s for s in seconds], 0)} | {spread(ratios)} |")
+    print(f"signed and encrypted is to stay under {LIMIT}")
+    finish("sealed_loading", found, a.json)
+    return found
+
+
+if __name__ == "__main__":
+    main()
