@@ -73,8 +73,7 @@ def _adapter(run: Path, output: Path, weights: Path | None) -> int:
 
 def _add_seal(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "seal",
-        "SOURCE of a key: a file, env:NAME, or command:WORDS for what a program prints; see docs/howto/sealed.md",
+        "seal", "a key comes from a file, env:NAME, or command:WORDS (what a program prints); see docs/howto/sealed.md"
     )
     group.add_argument("--encrypt", metavar="SOURCE", help="encrypt all of it with this key of 32 bytes")
     group.add_argument("--sign", metavar="SOURCE", help="sign all of it with this private key of Ed25519")
