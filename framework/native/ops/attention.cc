@@ -6,6 +6,16 @@
 namespace paddock {
 namespace {
 
+OpDef& ragged_attrs(OpDef& op) {
+  return attention_attrs(op).attr("window", AttrType::kInt, int64_t{0},
+                                  "Query i of T sees keys less than so many places from i + (S - T) only; 0 for all.");
+}
+
+void expect_window(const InferContext& c) {
+  if (const auto window = c.attr<int64_t>("window"); window < 0)
+    c.attr_error("window is ", window, " but must be 0 or more");
+}
+
 // q [T, D], k and v [S, D]; returns the number of heads.
 int64_t expect_separate(const InferContext& c) {
   c.expect_rank("q", 2);
@@ -22,6 +32,7 @@ int64_t expect_separate(const InferContext& c) {
   }
   c.expect_shape("k", {c.has("k_offsets") ? c.shape("k")[0] : c.shape("q")[0], columns});
   c.expect_shape("v", c.shape("k"));
+  expect_window(c);
   return expect_heads(c, columns);
 }
 
@@ -34,6 +45,7 @@ int64_t expect_packed(const InferContext& c) {
     c.shape_error("qkv ", c.shape("qkv"), " has ", c.shape("qkv")[1],
                   " columns but must have 3 D: those of q, k and v");
   expect_heads(c, c.shape("qkv")[1] / 3);
+  expect_window(c);
   return c.shape("qkv")[1] / 3;
 }
 
@@ -55,7 +67,7 @@ constexpr const char* kWhat =
     "y = softmax(scale q k^T) v of every sequence and head by itself (Vaswani et al. 2017), in blocks that never hold "
     "all weights of a sequence (Dao et al. 2022). lse: log of the sum of exponentials of each row of scores.";
 
-[[maybe_unused]] OpDef& op_ragged_attention = attention_attrs(
+[[maybe_unused]] OpDef& op_ragged_attention = ragged_attrs(
     define_op("ragged_attention", "q, k, v, offsets, k_offsets?, key? -> y, lse", __FILE__)
         .doc(cat(kWhat, " A query without keys gives 0.\n\n",
                  "q, y: [T, D], columns head by head; k, v: [S, D]; offsets: int32 or int64 [B + 1], rising from 0 to "
@@ -72,7 +84,7 @@ constexpr const char* kWhat =
           c.out("lse", {c.shape("q")[0], heads}, c.in("q").dtype);
         }));
 
-[[maybe_unused]] OpDef& op_ragged_attention_grad = attention_attrs(
+[[maybe_unused]] OpDef& op_ragged_attention_grad = ragged_attrs(
     define_op("ragged_attention_grad", "dy, y, lse, q, k, v, offsets, k_offsets?, key?, dlse? -> dq, dk, dv", __FILE__)
         .doc("Gradients of ragged_attention, which computes its weights again.  dy, y, q, dq: [T, D]; lse, dlse: [T, "
              "heads]; k, v, dk, dv: [S, D]; the others as there.")
@@ -87,7 +99,7 @@ constexpr const char* kWhat =
           for (const char* name : {"q", "k", "v"}) c.out(cat("d", name), c.shape(name), c.in("q").dtype);
         }));
 
-[[maybe_unused]] OpDef& op_ragged_self_attention = attention_attrs(
+[[maybe_unused]] OpDef& op_ragged_self_attention = ragged_attrs(
     define_op("ragged_self_attention", "qkv, offsets, key? -> y, lse", __FILE__)
         .doc(cat("ragged_attention of q, k and v that lie side by side, as one matrix product gives them: ", kWhat,
                  "\n\nqkv: [T, 3 D]; offsets: int32 or int64 [B + 1], rising from 0 to T; y: [T, D], columns head by "
@@ -102,7 +114,7 @@ constexpr const char* kWhat =
           c.out("lse", {rows, c.attr<int64_t>("heads")}, c.in("qkv").dtype);
         }));
 
-[[maybe_unused]] OpDef& op_ragged_self_attention_grad = attention_attrs(
+[[maybe_unused]] OpDef& op_ragged_self_attention_grad = ragged_attrs(
     define_op("ragged_self_attention_grad", "dy, y, lse, qkv, offsets, key?, dlse? -> dqkv", __FILE__)
         .doc("Gradient of ragged_self_attention, which computes its weights again.  dy, y: [T, D]; lse, dlse: [T, "
              "heads]; qkv, dqkv: [T, 3 D]; the others as there.")

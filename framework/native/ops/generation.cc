@@ -83,10 +83,13 @@ PADDOCK_OP(paged_attention, "q, keys, values, offsets, tables, lengths -> y")
     .attr("heads", AttrType::kInt, "Number of heads of queries; it divides D.")
     .attr("page", AttrType::kInt, int64_t{16}, "Rows of a page.")
     .attr("scale", AttrType::kFloat, 0.0, "Factor of the products q k; 0 stands for 1 / sqrt(D / heads).")
+    .attr("window", AttrType::kInt, int64_t{0}, "A query sees itself and the keys before it, so many; 0 for all.")
     .checks(DataCheck::kOffsets, "offsets", queries)
     .checks(DataCheck::kIndices, "tables", pages)
     .checks(DataCheck::kIndices, "lengths", lengths_end)
     .infer([](InferContext& c) {
+      if (const auto window = c.attr<int64_t>("window"); window < 0)
+        c.attr_error("window is ", window, " but must be 0 or more");
       expect_pages(c);
       expect_sequences(c);
       c.out("y", c.shape("q"), c.in("q").dtype);

@@ -30,6 +30,7 @@ class _Attention:
     heads: int
     scale: float
     causal: bool
+    window: int
     p: float
     key: Array | None
 
@@ -51,6 +52,8 @@ class _Attention:
         there = (i < n[:, None, None]) & (j < m[:, None, None])
         if self.causal:
             there &= j <= i + (m - n)[:, None, None]
+        if self.window:
+            there &= jnp.abs(j - i - (m - n)[:, None, None]) < self.window
         return there[:, None]
 
     def dropped(self, weights: Array) -> Array:
@@ -81,6 +84,7 @@ def _attention(
     scale: float,
     causal: bool,
     p: float,
+    window: int,
 ) -> _Attention:
     at = checked(call, offsets, q.shape[0])
     length = longest(call, offsets, q.shape[0])
@@ -90,7 +94,7 @@ def _attention(
         k_length = longest(call, k_offsets, k.shape[0])
     factor = scale or (q.shape[1] // heads) ** -0.5
     return _Attention(
-        call.lowering, at, k_at, (length, k_length), (q.shape[0], k.shape[0]), heads, factor, causal, p, key
+        call.lowering, at, k_at, (length, k_length), (q.shape[0], k.shape[0]), heads, factor, causal, window, p, key
     )
 
 

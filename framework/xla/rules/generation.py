@@ -47,6 +47,7 @@ def _paged_attention(
     heads: int,
     page: int,
     scale: float,
+    window: int,
 ) -> Array:
     at = _sequences(call, offsets, tables, lengths, q.shape[0], keys.shape[0] // page, page)
     span, long = tables.shape[1] * page, lengths.astype(jnp.int64)
@@ -61,7 +62,8 @@ def _paged_attention(
     scores = call.lowering.contraction("bighd,bjgd->bghij", by_head, k) * np.asarray(scale or size**-0.5, k.dtype)
     first = long - (at[1:] - at[:-1])
     place = first[:, None] + jnp.arange(padded.shape[1])
-    seen = (jnp.arange(span)[None, None, :] <= place[:, :, None])[:, None, None]
+    behind = place[:, :, None] - jnp.arange(span)[None, None, :]
+    seen = ((behind >= 0) & ((behind < window) if window else True))[:, None, None]
     top = jnp.max(jnp.where(seen, scores, -jnp.inf), -1, keepdims=True, initial=-jnp.inf)
     parts = jnp.where(seen, jnp.exp(scores - jnp.where(jnp.isneginf(top), 0, top)), 0)
     total = jnp.sum(parts, -1, keepdims=True)

@@ -20,6 +20,7 @@ from suites.engine.registry import register
 from suites.engine.weights import Names, start_from
 from suites.engine.weights.published import read_description
 from suites.nlp.models.language_names import described_language_model, names_of_language_model
+from suites.nlp.models.rotary import RotaryScaling, turns
 from suites.nlp.models.writing import WritingModel, told
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # queries, keys and values [T, ...] to what heads give [T, D]
@@ -44,6 +45,7 @@ class LanguageLayer(nn.Layer):
         biases: of all linear layers.
         qkv_biases: of queries, keys and values.
         dropout: of what the parts give, and of attention weights.
+        window: words that each sees, itself among them; 0 for all.
         std: of the weights at the start; those before a residual start smaller, as `out_std`.
         out_std: see `std`.
     """
@@ -60,12 +62,13 @@ class LanguageLayer(nn.Layer):
         biases: bool,
         qkv_biases: bool,
         dropout: float,
+        window: int,
         std: float,
         out_std: float,
     ) -> None:
         super().__init__()
         wide, narrow = nn.init.Normal(std), nn.init.Normal(out_std)
-        self.heads, self.kv_heads, self.head_size = heads, kv_heads, head_size
+        self.heads, self.kv_heads, self.head_size, self.window = heads, kv_heads, head_size, window
         self.sizes = [heads * head_size, kv_heads * head_size, kv_heads * head_size]
         self.norm1, self.norm2 = norm(), norm()
         self.qkv = nn.Linear(dim, sum(self.sizes), qkv_biases, wide)
@@ -103,6 +106,7 @@ class LanguageLayer(nn.Layer):
             heads=self.heads,
             scale=self.head_size**-0.5,
             causal=True,
+            window=self.window,
             p=p if key is not None else 0.0,
         )
         return y
@@ -141,6 +145,10 @@ class LanguageModel(WritingModel):
         tied: the word vectors are the output matrix too (Press and Wolf 2017).
         dropout: of word vectors, of what parts give and of attention weights.
         theta: base of the rotary positions' rates.
+        scaling: of these rates, for texts longer than the model was first trained on.
+        window: words that each sees, itself among them (sliding windows; Jiang et al. 2023, arXiv:2310.06825); null for
+            all.
+        window_from: number of the first layer that has the window.
         eps: of the norms.
         weights: published weights that it starts from, such as `hf:OWNER/NAME`; null for none.
     """
@@ -165,6 +173,9 @@ class LanguageModel(WritingModel):
         tied: bool = True,
         dropout: float = 0.0,
         theta: float = 10000.0,
+        scaling: RotaryScaling | None = None,
+        window: int | None = None,
+        window_from: int = 0,
         eps: float = 1e-5,
         weights: str | None = None,
     ) -> None:
@@ -177,6 +188,13 @@ class LanguageModel(WritingModel):
             )
         if head_size is None and width % heads:
             raise AttributeValueError(f"LanguageModel: {heads} heads do not divide a width of {width}")
+        if (window is not None and window < 1) or window_from < 0:
+            raise AttributeValueError(
+                f"LanguageModel: window is {window} and window_from {window_from}; a window has 1 word or more, and "
+                "layers are counted from 0"
+            )
+        if scaling is not None and positions != "rotary":
+            raise AttributeValueError("LanguageModel: scaling is of rotary positions, and these are learned")
         size = width // heads if head_size is None else head_size
         if positions == "rotary" and size % 2:
             raise AttributeValueError(f"LanguageModel: a head of {size} has no pairs to turn; its width must be even")
@@ -187,14 +205,14 @@ class LanguageModel(WritingModel):
         self.gpt2 = positions == "learned"  # whose names its files have
         self.words = nn.Embedding(vocab_size, width, initializer=nn.init.Normal(0.02))
         self.places = nn.Embedding(max_length, width, initializer=nn.init.Normal(0.02)) if self.gpt2 else None
-        self._turns = None if self.gpt2 else turns(theta, size, max_length)
+        self._turns = None if self.gpt2 else turns(theta, size, max_length, scaling)
         make = (lambda: nn.RMSNorm(width, eps)) if norm == "rms" else (lambda: nn.LayerNorm(width, eps))
         self.layers = nn.LayerList(
             LanguageLayer(
                 width, heads, kv_heads, size, hidden, make, gated, biases, biases if qkv_biases is None else qkv_biases,
-                dropout, 0.02, 0.02 / math.sqrt(2 * layers),
+                dropout, window if window and i >= window_from else 0, 0.02, 0.02 / math.sqrt(2 * layers),
             )
-            for _ in range(layers)
+            for i in range(layers)
         )  # fmt: skip
         self.norm = make()
         self.head = None if tied else nn.Linear(width, vocab_size, False, nn.init.Normal(0.02))
@@ -269,16 +287,3 @@ def published_writer(weights: str) -> WritingModel:
     """
     fields, where = read_description(weights)
     return LanguageModel(**described_language_model(fields, where), weights=weights)
-
-
-def turns(theta: float, size: int, rows: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [rows, size / 2] of rotary positions.
-
-    Args:
-        theta: base of the rates.
-        size: width of a head, even.
-        rows: places.
-    """
-    rates = theta ** -(np.arange(0, size, 2, dtype=np.float64) / size)
-    angles = np.arange(rows)[:, None] * rates.astype(np.float32)
-    return framework.tensor(np.cos(angles).astype(np.float32)), framework.tensor(np.sin(angles).astype(np.float32))

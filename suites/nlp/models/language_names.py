@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from framework.errors import CheckpointError
+from framework.errors import AttributeValueError, CheckpointError
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.engine.weights.published import expect_size
 from suites.nlp.fields import NO_EFFECT, expect_off
+from suites.nlp.models.rotary import LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 
 KINDS = ("gpt2", "llama", "mistral", "qwen2")
 _GPT2 = {
@@ -29,10 +31,34 @@ _LLAMA = {
     "up": ("mlp.up_proj",),
     "down": ("mlp.down_proj",),
 }
+_SCALINGS: dict[
+    str, tuple[Callable[..., RotaryScaling], dict[str, str]]
+] = {  # of `rope_type`: ours, and its arguments by their names
+    "linear": (LinearScaling, {"factor": "factor"}),
+    "llama3": (
+        Llama3Scaling,
+        {
+            "factor": "factor",
+            "low_freq_factor": "low",
+            "high_freq_factor": "high",
+            "original_max_position_embeddings": "original",
+        },
+    ),
+    "yarn": (
+        YarnScaling,
+        {
+            "factor": "factor",
+            "original_max_position_embeddings": "original",
+            "beta_fast": "fast",
+            "beta_slow": "slow",
+            "attention_factor": "attention",
+        },
+    ),
+}
 _TELLING = """
-pretraining_tp attention_dropout use_sliding_window max_window_layers initializer_range is_llama_config
+pretraining_tp attention_dropout initializer_range is_llama_config
 transformers.js_config resid_pdrop embd_pdrop attn_pdrop summary_activation summary_first_dropout
-summary_proj_to_labels summary_type summary_use_proj n_ctx layer_types
+summary_proj_to_labels summary_type summary_use_proj n_ctx
 """
 _NO_EFFECT = NO_EFFECT | frozenset(_TELLING.split())
 
@@ -95,9 +121,9 @@ def described_language_model(fields: Mapping[str, Any], where: str) -> dict[str,
     for field, value in fields.items():
         if field not in known and field not in _NO_EFFECT:
             expect_off(field, value, where)
-    for name in ("vocab_size", "width", "layers", "heads", "hidden", "max_length", "kv_heads", "head_size"):
+    for name in ("vocab_size", "width", "layers", "heads", "hidden", "max_length", "kv_heads", "head_size", "window"):
         value = found.get(name)
-        absent = value is None and name in ("kv_heads", "head_size")
+        absent = value is None and name in ("kv_heads", "head_size", "window")
         if not absent and not (type(value) is int and 0 < value < 1 << 31):
             raise CheckpointError(f"{where}: {name} is {value!r:.40}; it must be a whole number above 0")
     numbers = found["vocab_size"] * found["width"] + 4 * found["layers"] * found["width"] ** 2
@@ -112,7 +138,10 @@ def describe_writer(fields: Mapping[str, Any], where: str, slot: str, name: str)
     """
     if slot != "model":
         raise CheckpointError(f"{where}: a language model is a `model`, no {slot}")
-    return {"type": "LanguageModel", **described_language_model(fields, where), "weights": name}
+    found = described_language_model(fields, where)
+    if (scaling := found.get("scaling")) is not None:
+        found["scaling"] = {"type": type(scaling).__name__, **asdict(scaling)}
+    return {"type": "LanguageModel", **found, "weights": name}
 
 
 for _kind in KINDS:
@@ -148,12 +177,15 @@ def _gpt2(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
 def _llama(fields: Mapping[str, Any], where: str) -> tuple[dict[str, Any], set[str]]:
     _expect(fields, {"hidden_act": "silu", "mlp_bias": False})
     heads, longest = fields["num_attention_heads"], fields["max_position_embeddings"]
-    rope = fields.get("rope_parameters") or {}
-    if not isinstance(rope, dict) or rope.get("rope_type", "default") != "default":
-        raise CheckpointError(f"{where}: rope_parameters is {str(rope)[:80]}; only plain rotary positions are computed")
-    window = fields.get("sliding_window")
-    if window is not None and fields.get("use_sliding_window", fields["model_type"] == "mistral") and window < longest:
-        raise CheckpointError(f"{where}: sliding_window is {window}; only attention to all words before is computed")
+    rope: dict[str, Any] = {}
+    for field in ("rope_scaling", "rope_parameters"):
+        told = fields.get(field) or {}
+        if not isinstance(told, dict):
+            raise CheckpointError(f"{where}: {field} is {told!r:.60}; it must be an object")
+        rope |= told
+    window = fields.get("sliding_window", 4096 if fields["model_type"] == "mistral" else None)
+    if not fields.get("use_sliding_window", fields["model_type"] == "mistral"):
+        window = None
     qkv = bool(fields.get("attention_bias", False)) or fields["model_type"] == "qwen2"
     if fields.get("attention_bias") and fields["model_type"] != "qwen2":
         raise CheckpointError(f"{where}: attention_bias is true; only the queries, keys and values of qwen2 have one")
@@ -169,13 +201,47 @@ def _llama(fields: Mapping[str, Any], where: str) -> tuple[dict[str, Any], set[s
         "qkv_biases": qkv,
         "tied": bool(fields.get("tie_word_embeddings", False)),
         "theta": float(rope.get("rope_theta", fields.get("rope_theta", 10000.0))),
+        "scaling": _scaling(rope, longest, where),
+        "window": window,
+        "window_from": fields.get("max_window_layers", 28) if fields["model_type"] == "qwen2" and window else 0,
         "eps": fields.get("rms_norm_eps", 1e-6),
     }
+    if (kinds := fields.get("layer_types")) is not None:
+        first, layers = found["window_from"] if window else found["layers"], found["layers"]
+        if kinds != ["full_attention"] * min(first, layers) + ["sliding_attention"] * max(layers - first, 0):
+            raise CheckpointError(f"{where}: layer_types is {str(kinds)[:80]}; windows are computed from a layer on")
     known = """
         hidden_act mlp_bias vocab_size hidden_size num_hidden_layers num_attention_heads head_dim num_key_value_heads
-        intermediate_size max_position_embeddings attention_bias rms_norm_eps rope_theta rope_parameters sliding_window
+        intermediate_size max_position_embeddings attention_bias rms_norm_eps rope_theta rope_parameters
+        rope_scaling sliding_window use_sliding_window max_window_layers
+        layer_types
     """
     return found, set(known.split())
+
+
+def _scaling(rope: Mapping[str, Any], longest: int, where: str) -> RotaryScaling | None:
+    """The scaling of rotary positions that `rope_scaling` or `rope_parameters` says."""
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    told = {name: value for name, value in rope.items() if name not in ("rope_type", "type", "rope_theta")}
+    if kind == "default":
+        return None
+    if kind not in _SCALINGS:
+        raise CheckpointError(f"{where}: rope_type is {str(kind)[:40]!r}; computed are {', '.join(_SCALINGS)}")
+    make, arguments = _SCALINGS[kind]
+    found: dict[str, Any] = {}
+    for theirs, value in told.items():
+        if theirs not in arguments or not (value is None or type(value) in (int, float)):
+            raise CheckpointError(f"{where}: {theirs} of rope_type {kind} is {value!r:.40}; its effect is not computed")
+        if value is not None and arguments[theirs]:
+            found[arguments[theirs]] = value
+    if "factor" not in found:
+        raise CheckpointError(f"{where}: rope_type {kind} lacks its factor")
+    if "original" in arguments.values():
+        found["original"] = int(found.get("original", longest))
+    try:
+        return make(**found)
+    except AttributeValueError as error:
+        raise CheckpointError(f"{where}: {error}") from None
 
 
 def _expect(fields: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:

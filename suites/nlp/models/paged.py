@@ -84,7 +84,7 @@ class PagedSteps:
                 values.set(ops.scatter(values, slots, v))
                 return ops.paged_attention(
                     q, keys, values, offsets, tables, lengths,
-                    heads=layer.heads, page=self._page, scale=layer.head_size**-0.5,
+                    heads=layer.heads, page=self._page, scale=layer.head_size**-0.5, window=layer.window,
                 )  # fmt: skip
 
             x = layer(x, about, attend, self._product)

@@ -2,7 +2,7 @@
 
 BERT, ERNIE, RoBERTa, XLM-R, DistilBERT, ELECTRA, ALBERT, MPNet, DeBERTa-v2 and v3, ModernBERT: the same layers with
 other tables, norms, positions and shared weights. Sequences are ragged. Where scores depend on the distance of two
-tokens (MPNet, DeBERTa, the windows of ModernBERT) they are computed for all pairs of tokens of a batch, and those of
+tokens (MPNet, DeBERTa) they are computed for all pairs of tokens of a batch, and those of
 other sequences are hidden: memory grows with T^2 there.
 """
 
@@ -26,6 +26,7 @@ from suites.engine.weights.published import read_description
 from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
 from suites.nlp.models.published_config import Disentangled, EncoderConfig, describe, encoder_config
 from suites.nlp.models.published_names import SUMMARIES, current_name, names_of_encoder, prefix_of
+from suites.nlp.models.rotary import turns
 
 _HIDDEN = -1e30  # added to the score of a key of another sequence
 _FARTHEST = 128  # the distance from which on all are in MPNet's last bucket
@@ -87,13 +88,13 @@ class Places(nn.Layer):
             self.norm = nn.LayerNorm(config.hidden_size, config.eps) if d.normed else None
         if config.rotary is not None:
             size = config.hidden_size // config.heads
-            self._turns = [_turns(theta, size, config.max_length) for theta in config.rotary.thetas]
+            self._turns = [turns(theta, size, config.max_length) for theta in config.rotary.thetas]
 
     def forward(self, ids: Tensor, offsets: Tensor, positions: Tensor) -> dict[str, Any]:
         """ids, positions: [T]; what layers look up by name."""
         config = self._config
         found: dict[str, Any] = {"offsets": offsets}
-        if config.buckets or config.disentangled is not None or config.rotary is not None:
+        if config.buckets or config.disentangled is not None:
             numbers = ops.ragged_segments(offsets, ids)
             own = ops.equal(ops.expand_dims(numbers, axis=1), ops.expand_dims(numbers, axis=0))
             behind = ops.expand_dims(positions, axis=1) - ops.expand_dims(positions, axis=0)  # i - j
@@ -104,18 +105,8 @@ class Places(nn.Layer):
             rows = self.table.weight if self.norm is None else self.norm(self.table.weight)
             found |= {"rows": rows, "own": own, "at": _deberta_rows(behind, d)}
         if config.rotary is not None:
-            near = ops.less_equal(ops.abs(behind), config.rotary.window)
-            seen = ops.expand_dims(ops.expand_dims(ops.logical_and(own, near), axis=0), axis=0)
-            turns = [[ops.gather(part, positions) for part in pair] for pair in self._turns]
-            found |= {"near": seen, "turns": turns}
+            found["turns"] = [[ops.gather(part, positions) for part in pair] for pair in self._turns]
         return found
-
-
-def _turns(theta: float, size: int, rows: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [rows, size / 2] of rotary positions."""
-    rates = theta ** -(np.arange(0, size, 2, dtype=np.float64) / size)
-    angles = np.arange(rows)[:, None] * rates.astype(np.float32)
-    return tensor(np.cos(angles).astype(np.float32)), tensor(np.sin(angles).astype(np.float32))
 
 
 def _table_of(function: Any, behind: Tensor, farthest: int) -> Tensor:
@@ -210,10 +201,10 @@ class Attention(nn.Layer):
         q, k, v = self._three(x)
         cos, sin = places["turns"][self._windowed]
         q, k = (ops.rotary_embedding(part, cos, sin, heads=self.heads) for part in (q, k))
-        if self._windowed:
-            return _attend(q, k, v, places["near"], key, self.heads, scale, p)
+        assert self._config.rotary is not None
+        window = self._config.rotary.window + 1 if self._windowed else 0
         return ops.ragged_attention(
-            q, k, v, places["offsets"], None, key, heads=self.heads, scale=scale, causal=False, p=p
+            q, k, v, places["offsets"], None, key, heads=self.heads, scale=scale, causal=False, p=p, window=window
         )[0]
 
     def _disentangled(self, q: Tensor, k: Tensor, places: dict[str, Any], scale: float) -> Tensor:

@@ -50,7 +50,7 @@ REFUSED = {
     **dict.fromkeys([f"multiclass_nms-{i}" for i in range(5, 11)], "its method '.*' is not written"),
     "nonzero_sized-3": "no places in a number without axes",
     **dict.fromkeys([f"scaled_dot_product_attention-{i}" for i in (2, 4, 5)], _DROPPED),
-    **dict.fromkeys(["ragged_attention-3", "ragged_attention-4", "ragged_self_attention-2"], _DROPPED),
+    **dict.fromkeys([*(f"ragged_attention-{i}" for i in (3, 4, 6)), "ragged_self_attention-2"], _DROPPED),
 }
 # Outputs that are written; those after them are for gradients.
 WRITTEN = {"group_norm": 1, "gru": 2, "lstm": 3}

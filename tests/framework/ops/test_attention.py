@@ -17,10 +17,13 @@ def _arrays(rows, width, seed=0):
 
 
 @pytest.mark.parametrize("isa", _core.supported_isas())
-@pytest.mark.parametrize(("causal", "p"), [(False, 0.0), (True, 0.0), (True, 0.25)])
-def test_long_sequences_equal_one_masked_matrix(causal, p, isa):
+@pytest.mark.parametrize(
+    ("causal", "p", "window"),
+    [(False, 0, 0), (True, 0, 0), (True, 0.25, 0), (True, 0, 20), (False, 0.25, 130), (True, 0, 299)],
+)
+def test_long_sequences_equal_one_masked_matrix(causal, p, window, isa):
     q, k, v = _arrays(500, 24)
-    attrs = {"heads": 2, "scale": 0.0, "causal": causal, "p": p}
+    attrs = {"heads": 2, "scale": 0.0, "causal": causal, "p": float(p), "window": window}
     want_y, want_lse = composed("ragged_attention")(q, k, v, OFFSETS, None, KEY, **attrs)
     before = _core.active_isa()
     _core.use_isa(isa)

@@ -73,7 +73,14 @@ def test_a_checkpoint_is_a_model_that_writes(hub, tmp_path, capsys, fields):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"rope_parameters": {"rope_type": "llama3"}}, "only plain rotary positions"),
+        ({"rope_parameters": {"rope_type": "llama3"}}, "rope_type llama3 lacks its factor"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type is 'dynamic'; computed are linear, llama3"),
+        ({"rope_scaling": {"type": "yarn", "factor": 2.0, "mscale": 0.7}}, "mscale of rope_type yarn is 0.7"),
+        ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "factor is 0.5; it must be 1 or more"),
+        ({"rope_scaling": {"type": "linear", "factor": "x"}}, "factor of rope_type linear is 'x'"),
+        ({"rope_scaling": "linear"}, "rope_scaling is 'linear'"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types is"),
+        ({"model_type": "mistral", "sliding_window": -3}, "window is -3"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
         ({"attention_bias": True}, "attention_bias is true"),
         ({"model_type": "gemma"}, "model_type is 'gemma'"),

@@ -100,17 +100,34 @@ struct Block {
   int64_t query, rows, key, keys;
 };
 
-// How many of the block's keys its row r sees.
+// The first key that a query may see, and the one behind the last, over the whole sequence.
 template <class T>
-int64_t visible(const AttentionHead<T>& h, const Block& b, int64_t r) {
-  if (!h.causal) return b.keys;
-  return std::clamp<int64_t>(b.query + r + 1 + h.keys - h.queries - b.key, 0, b.keys);
+int64_t sight_begin(const AttentionHead<T>& h, int64_t query) {
+  return h.window ? std::clamp<int64_t>(query + h.keys - h.queries - h.window + 1, 0, h.keys) : 0;
+}
+template <class T>
+int64_t sight_end(const AttentionHead<T>& h, int64_t query) {
+  const int64_t ahead = h.causal ? 1 : h.window;
+  return ahead ? std::clamp<int64_t>(query + h.keys - h.queries + ahead, 0, h.keys) : h.keys;
 }
 
-// Keys that any of the block's queries see, over the whole sequence.
+// Of the block's keys its row r sees those from `begin` up to `end`; none where begin >= end.
+struct Sight {
+  int64_t begin, end;
+};
 template <class T>
-int64_t reach(const AttentionHead<T>& h, int64_t query, int64_t rows) {
-  return h.causal ? std::clamp<int64_t>(query + rows + h.keys - h.queries, 0, h.keys) : h.keys;
+Sight visible(const AttentionHead<T>& h, const Block& b, int64_t r) {
+  return {std::clamp<int64_t>(sight_begin(h, b.query + r) - b.key, 0, b.keys),
+          std::clamp<int64_t>(sight_end(h, b.query + r) - b.key, 0, b.keys)};
+}
+
+// The blocks of keys that any of a block's queries see: from the first one's begin, up to an end.
+struct Reach {
+  int64_t begin, end;
+};
+template <class T>
+Reach reach(const AttentionHead<T>& h, int64_t query, int64_t rows) {
+  return {sight_begin(h, query) / kKeys * kKeys, sight_end(h, query + rows - 1)};
 }
 
 // The row stride of buffers of [queries, keys] values of a block, and their size.
@@ -219,20 +236,24 @@ bool is_blind(const AttentionHead<T>& h, T at) {
 
 // Scores to weights, still to be divided by their sum; what y holds of earlier keys is brought to the new maximum.
 template <class T>
-void weigh(const AttentionHead<T>& h, const Block& b, T* s, int64_t stride, Running<T>& known, T* y, int64_t y_stride) {
+void weigh(const AttentionHead<T>& h, const Block& b, bool first, T* s, int64_t stride, Running<T>& known, T* y,
+           int64_t y_stride) {
   for (int64_t r = 0; r < b.rows; ++r) {
-    T* row = s + r * stride;
-    int64_t n = visible(h, b, r);
-    const T before = known.largest[r], largest = std::max(before, row_max(row, n));
-    if (is_blind(h, largest)) n = 0;
-    if (n > 0) {
+    Sight seen = visible(h, b, r);
+    T *all = s + r * stride, *row = all + seen.begin;
+    const int64_t n = seen.end - seen.begin;
+    const T before = known.largest[r], largest = n > 0 ? std::max(before, row_max(row, n)) : before;
+    if (n <= 0 || is_blind(h, largest)) {
+      seen = {0, 0};
+    } else {
       row_exp(row, n, largest, row);
-      const T kept = b.key > 0 ? math::exp(before - largest) : T{0};
-      if (b.key > 0 && kept != T{1}) scale_row(y + r * y_stride, h.width, kept);
+      const T kept = first ? T{0} : math::exp(before - largest);
+      if (!first && kept != T{1}) scale_row(y + r * y_stride, h.width, kept);
       known.sum[r] = known.sum[r] * kept + row_sum<T>(n, [row](auto at) { return at(row); });
       known.largest[r] = largest;
     }
-    std::fill(row + n, row + b.keys, T{0});
+    std::fill(all, all + seen.begin, T{0});
+    std::fill(all + seen.end, all + b.keys, T{0});
   }
 }
 
@@ -262,9 +283,11 @@ void weights_again(const AttentionHead<T>& h, const Block& b, T* s, int64_t stri
   for (int64_t r = 0; r < b.rows; ++r) {
     T* row = s + r * stride;
     const T shift = lse[(b.query + r) * lse_stride];
-    const int64_t n = is_blind(h, shift) ? 0 : visible(h, b, r);
-    if (n > 0) row_exp(row, n, shift, row);
-    std::fill(row + n, row + b.keys, T{0});
+    Sight seen = visible(h, b, r);
+    if (seen.begin >= seen.end || is_blind(h, shift)) seen = {0, 0};
+    if (seen.end > 0) row_exp(row + seen.begin, seen.end - seen.begin, shift, row + seen.begin);
+    std::fill(row, row + seen.begin, T{0});
+    std::fill(row + seen.end, row + b.keys, T{0});
   }
 }
 
@@ -318,23 +341,24 @@ void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t l
   const int64_t stride = buffer_stride<T>(h.keys), size = buffer_size<T>(h.queries, h.keys);
   T *weights = memory.take(size), *factor = h.p > 0 ? memory.take(size) : nullptr;
   for (int64_t query = 0; query < h.queries; query += kQueries) {
-    const int64_t rows = std::min(kQueries, h.queries - query), end = reach(h, query, rows);
+    const int64_t rows = std::min(kQueries, h.queries - query);
+    const Reach seen = reach(h, query, rows);
     Running<T> known;
     std::fill(known.largest, known.largest + rows, -std::numeric_limits<T>::infinity());
     std::fill(known.sum, known.sum + rows, T{0});
     T* to = y + query * y_stride;
-    for (int64_t key = 0; key < end; key += kKeys) {
+    for (int64_t key = seen.begin; key < seen.end; key += kKeys) {
       const Block b{query, rows, key, std::min(kKeys, h.keys - key)};
       multiply<false>(h.q + query * h.q_stride, h.q_stride, rows, keys.block(key), h.width, b.keys, h.scale, T{0},
                       weights, stride);
       apply_mask(h, b, weights, stride);
-      weigh(h, b, weights, stride, known, to, y_stride);
+      weigh(h, b, key == seen.begin, weights, stride, known, to, y_stride);
       if (factor) {
         draw(h, b, factor, stride);
         multiply_elements(weights, factor, b, stride);
       }
-      multiply<false>(weights, stride, rows, values.block(key), b.keys, h.width, T{1}, key > 0 ? T{1} : T{0}, to,
-                      y_stride);
+      multiply<false>(weights, stride, rows, values.block(key), b.keys, h.width, T{1},
+                      key > seen.begin ? T{1} : T{0}, to, y_stride);
     }
     finish(h, rows, known, to, y_stride, lse + query * lse_stride, lse_stride);
   }
@@ -353,14 +377,15 @@ void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g, T
   clear_rows(g.dk, h.k_stride, h.keys, h.width);
   clear_rows(g.dv, h.k_stride, h.keys, h.width);
   for (int64_t query = 0; query < h.queries; query += kQueries) {
-    const int64_t rows = std::min(kQueries, h.queries - query), end = reach(h, query, rows);
+    const int64_t rows = std::min(kQueries, h.queries - query);
+    const Reach seen = reach(h, query, rows);
     const T *q = h.q + query * h.q_stride, *dy = g.dy + query * g.y_stride;
     T delta[kQueries], *dq = g.dq + query * h.q_stride;
     row_products(h, g, query, rows, delta);
     pack(false, q, h.q_stride, rows, h.width, queries);
     pack(false, dy, g.y_stride, rows, h.width, dys);
-    if (end == 0) clear_rows(dq, h.q_stride, rows, h.width);
-    for (int64_t key = 0; key < end; key += kKeys) {
+    if (seen.begin >= seen.end) clear_rows(dq, h.q_stride, rows, h.width);
+    for (int64_t key = seen.begin; key < seen.end; key += kKeys) {
       const Block b{query, rows, key, std::min(kKeys, h.keys - key)};
       multiply<false>(q, h.q_stride, rows, key_columns.block(key), h.width, b.keys, h.scale, T{0}, w, stride);
       apply_mask(h, b, w, stride);
@@ -371,8 +396,8 @@ void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g, T
       if (factor) multiply_elements(w, factor, b, stride);
       multiply<true>(w, stride, b.keys, dys, rows, h.width, T{1}, T{1}, g.dv + key * h.k_stride, h.k_stride);
       multiply<true>(dw, stride, b.keys, queries, rows, h.width, h.scale, T{1}, g.dk + key * h.k_stride, h.k_stride);
-      multiply<false>(dw, stride, rows, key_rows.block(key), b.keys, h.width, h.scale, key > 0 ? T{1} : T{0}, dq,
-                      h.q_stride);
+      multiply<false>(dw, stride, rows, key_rows.block(key), b.keys, h.width, h.scale,
+                      key > seen.begin ? T{1} : T{0}, dq, h.q_stride);
     }
   }
 }

@@ -12,6 +12,7 @@ struct AttentionHead {
   int64_t queries, keys, width;
   T scale;
   bool causal;
+  int64_t window;  // keys at this distance and farther are out of sight; 0 for none
   // Dropout of the weights with probability p; that of query i and key j is word first_word + i * word_stride + j of
   // the stream that `key` names.
   double p;

@@ -80,6 +80,7 @@ void for_heads(const KernelContext& c, const Operands<T>& o, const Offsets& quer
   common.width = width;
   common.scale = static_cast<T>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, width))));
   common.causal = c.attr<bool>("causal");
+  if constexpr (!kDense) common.window = c.attr<int64_t>("window");
   common.p = c.attr<double>("p");
   common.key = c.maybe<int64_t>("key");
   // Dropout's words are numbered as in a tensor [heads, queries, keys] of all sequences, or [B, heads, T, S].

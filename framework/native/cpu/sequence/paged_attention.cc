@@ -19,6 +19,7 @@ struct Pages {
   const T *q, *keys, *values;
   T* y;
   int64_t heads, shared, size, columns, width, page, span;  // `shared` heads have one of keys; span: pages of a table
+  int64_t window;                                           // keys so far behind are out of sight; 0 for none
   T scale;
   const int64_t *tables, *lengths;
 };
@@ -46,17 +47,24 @@ class Work {
     for (int64_t i = 0; i < part_.queries; ++i)
       std::fill(first + i * p_.columns, first + i * p_.columns + p_.shared * p_.size, T{0});
     for (int64_t h = 0; h < p_.shared; h += kHeads)
-      for (int64_t key = 0; key < last; key += kKeys) {
+      for (int64_t key = begin(0) / kKeys * kKeys; key < last; key += kKeys) {
         find_rows(key, std::min(kKeys, last - key));
         for (int64_t i = 0; i < part_.queries; ++i) {
           const int64_t all = part_.place + i + 1 - key, seen = std::min(kKeys, all);
-          if (seen > 0) with_heads(std::min<int64_t>(kHeads, p_.shared - h), i, h, key == 0, seen, seen == all);
+          from_ = std::max<int64_t>(0, begin(i) - key);
+          if (seen > from_)
+            with_heads(std::min<int64_t>(kHeads, p_.shared - h), i, h, begin(i) >= key, seen, seen == all);
         }
       }
   }
 
  private:
   using V = Vec<T>;
+
+  // The first key that query i sees.
+  int64_t begin(int64_t i) const {
+    return p_.window ? std::max<int64_t>(0, part_.place + i + 1 - p_.window) : 0;
+  }
 
   void find_rows(int64_t key, int64_t count) {
     const int64_t* table = p_.tables + part_.sequence * p_.span;
@@ -83,10 +91,10 @@ class Work {
   void query(int64_t i, int64_t h, bool first, int64_t seen, bool last) {
     const int64_t at = (part_.query + i) * p_.columns + (part_.head * p_.shared + h) * p_.size;
     T kept[kCount];
-    int64_t j = 0;
+    int64_t j = from_;
     for (; j + 4 <= seen; j += 4) score<kCount, 4>(p_.q + at, j);
     for (; j < seen; ++j) score<kCount, 1>(p_.q + at, j);
-    for (int g = 0; g < kCount; ++g) kept[g] = weigh(scores_[g], seen, first, known_[i][g]);
+    for (int g = 0; g < kCount; ++g) kept[g] = weigh(scores_[g] + from_, seen - from_, first, known_[i][g]);
     for (int64_t d = 0; d < p_.size; d += V::kSize) add<kCount>(p_.y + at, d, seen, kept);
     for (int g = 0; last && g < kCount; ++g) {
       const T factor = 1 / known_[i][g].sum;
@@ -138,7 +146,7 @@ class Work {
 #pragma GCC unroll 4
     for (int g = 0; g < kCount; ++g) sum[g] = V::load_n(y + g * p_.size + d, n) * V::broadcast(kept[g]);
     const auto each = [&](auto load) __attribute__((always_inline)) {
-      for (int64_t j = 0; j < seen; ++j) {
+      for (int64_t j = from_; j < seen; ++j) {
         const V value = load(p_.values + rows_[j] + d);
 #pragma GCC unroll 4
         for (int g = 0; g < kCount; ++g) sum[g] = fma(V::broadcast(scores_[g][j]), value, sum[g]);
@@ -155,6 +163,7 @@ class Work {
   const Pages<T>& p_;
   const Part& part_;
   int64_t rows_[kKeys];
+  int64_t from_ = 0;  // the block's first key that the query at hand sees
   alignas(64) T scores_[kHeads][kKeys];
   Known<T> known_[kQueries][kHeads];
 };
@@ -215,6 +224,7 @@ PADDOCK_CPU_KERNEL(paged_attention) {
                      keys[1],
                      page,
                      tables[1],
+                     c.attr<int64_t>("window"),
                      scale,
                      table.data(),
                      lengths.data()};

@@ -29,15 +29,18 @@ def _heads_of(q, heads, scale):
     return [slice(h * width, h * width + width) for h in range(heads)], scale or width**-0.5
 
 
-def _scores(q, k, scale, causal):
+def _scores(q, k, scale, causal, window):
     s = scale * q @ k.T
+    n, m = s.shape
+    ahead = np.arange(m) - (np.arange(n)[:, None] + m - n)
     if causal:
-        n, m = s.shape
-        s[np.arange(m) > np.arange(n)[:, None] + m - n] = -np.inf
+        s[ahead > 0] = -np.inf
+    if window:
+        s[np.abs(ahead) >= window] = -np.inf
     return s
 
 
-def _attention(q, k, v, offsets, k_offsets=None, key=None, heads=1, scale=0.0, causal=False, p=0.0):
+def _attention(q, k, v, offsets, k_offsets=None, key=None, heads=1, scale=0.0, causal=False, p=0.0, window=0):
     """Sequence by sequence and head by head."""
     k_offsets = offsets if k_offsets is None else k_offsets
     y, lse = np.zeros(q.shape), np.zeros((len(q), heads))
@@ -45,7 +48,7 @@ def _attention(q, k, v, offsets, k_offsets=None, key=None, heads=1, scale=0.0, c
     columns, scale = _heads_of(q, heads, scale)
     for rows, keys in zip(*_blocks(offsets, k_offsets), strict=True):
         for h, c in enumerate(columns):
-            s = _scores(q[rows, c], k[keys, c], scale, causal)
+            s = _scores(q[rows, c], k[keys, c], scale, causal, window)
             top = s.max(1, keepdims=True, initial=-1e300)
             e = np.exp(s - top)
             y[rows, c] = (e / e.sum(1, keepdims=True) * factors[h, rows, keys]) @ v[keys, c]
@@ -54,7 +57,7 @@ def _attention(q, k, v, offsets, k_offsets=None, key=None, heads=1, scale=0.0, c
 
 
 def _attention_grad(
-    dy, y, lse, q, k, v, offsets, k_offsets=None, key=None, dlse=None, heads=1, scale=0.0, causal=False, p=0.0
+    dy, y, lse, q, k, v, offsets, k_offsets=None, key=None, dlse=None, heads=1, scale=0.0, causal=False, p=0.0, window=0
 ):
     k_offsets = offsets if k_offsets is None else k_offsets
     dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
@@ -64,7 +67,7 @@ def _attention_grad(
     for rows, keys in zip(*_blocks(offsets, k_offsets), strict=True):
         for h, c in enumerate(columns):
             f = factors[h, rows, keys]
-            w = np.exp(_scores(q[rows, c], k[keys, c], scale, causal) - lse[rows, h : h + 1])
+            w = np.exp(_scores(q[rows, c], k[keys, c], scale, causal, window) - lse[rows, h : h + 1])
             dv[keys, c] = (w * f).T @ dy[rows, c]
             delta = (dy[rows, c] * y[rows, c]).sum(1, keepdims=True) - dlse[rows, h : h + 1]
             ds = w * (dy[rows, c] @ v[keys, c].T * f - delta) * scale
@@ -92,6 +95,8 @@ CALLS = [  # inputs after the gradient's own, attributes
     ([*_qkv(9, 9, 4), OFFSETS, KEYS, None], {"heads": 2}),
     ([*_qkv(9, 9, 4), OFFSETS, np.array([0, 4, 4, 6, 9]), KEY], {"heads": 2, "p": 0.4}),
     ([*_qkv(9, 9, 4), OFFSETS, None, KEY], {"heads": 4, "causal": True, "p": 0.4}),
+    ([*_qkv(9, 9, 4), OFFSETS, None, None], {"heads": 2, "window": 2}),
+    ([*_qkv(9, 9, 4), np.array([0, 9]), np.array([0, 9]), KEY], {"heads": 1, "causal": True, "window": 3, "p": 0.2}),
 ]
 
 
@@ -102,6 +107,7 @@ def _grad_inputs(inputs, attrs, with_dlse):
 
 
 ERRORS = [
+    Bad([*_qkv(9, 9, 4), OFFSETS], AttributeValueError, "window is -1 but must be 0", {"heads": 2, "window": -1}),
     Bad([*_qkv(9, 9, 4), OFFSETS], AttributeValueError, "heads is 3 but must divide D, which is 4", {"heads": 3}),
     Bad([*_qkv(9, 9, 4), OFFSETS], AttributeValueError, r"p is 1 but must lie in \[0, 1\)", {"heads": 2, "p": 1.0}),
     Bad([*_qkv(9, 9, 4), OFFSETS], AttributeValueError, "there is no key to draw from", {"heads": 2, "p": 0.5}),
@@ -154,6 +160,7 @@ PACKED = [
     ([normal(9, 12), OFFSETS, None], {"heads": 2}),
     ([normal(9, 9), OFFSETS, None], {"heads": 3, "causal": True}),
     ([normal(9, 12), OFFSETS.astype(np.int32), KEY], {"heads": 2, "p": 0.3}),
+    ([normal(9, 12), OFFSETS, None], {"heads": 2, "causal": True, "window": 2}),
 ]
 spec(
     "ragged_self_attention",
@@ -174,7 +181,7 @@ spec(
             [normal(9, q.shape[1] // 3, seed=4), *_self_attention(q, o, key, **attrs), q, o, key, dlse],
             attrs,
         )
-        for ((q, o, key), attrs), dlse in zip(PACKED, (normal(9, 2, seed=5), None, None), strict=True)
+        for ((q, o, key), attrs), dlse in zip(PACKED, (normal(9, 2, seed=5), None, None, None), strict=True)
     ],
     roundings=48,
     errors=[

@@ -8,13 +8,13 @@ from framework.errors import AttributeValueError, DTypeError, ShapeError
 from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
 
 
-def _attention(q, keys, values, offsets, tables, lengths, heads, page=16, scale=0.0):
+def _attention(q, keys, values, offsets, tables, lengths, heads, page=16, scale=0.0, window=0):
     size = q.shape[1] // heads
     y, groups = np.zeros(q.shape), keys.shape[1] // size
     for b, (begin, end) in enumerate(pairwise(offsets)):
         rows = [tables[b][j // page] * page + j % page for j in range(lengths[b])]
         for t in range(begin, end):
-            seen = rows[: max(lengths[b] - (end - t) + 1, 0)]
+            seen = rows[: max(lengths[b] - (end - t) + 1, 0)][-window:]
             for h in range(heads if seen else 0):
                 own, shared = slice(h * size, (h + 1) * size), h // (heads // groups) * size
                 columns = slice(shared, shared + size)
@@ -57,6 +57,8 @@ spec(
         Sample(_call([3], [2], 2, 2, 4, 2, 4), {"heads": 2, "page": 2}),  # the first query sees nothing
         Sample(_call([9], [9], 18, 2, 20, 4, 9), {"heads": 18, "page": 4}),
         Sample(_call([], [], 2, 1, 4, 2, 3), {"heads": 2, "page": 2}),
+        Sample(_call([1, 70, 3], [130, 90, 2], 6, 2, 8, 16, 30), {"heads": 6, "window": 20}),  # blocks have 64 keys
+        Sample(_call([9], [9], 2, 1, 4, 4, 9), {"heads": 2, "page": 4, "window": 1}),
     ],
     errors=[
         Bad(_changed(4, np.array([[0, 1], [5, 2]])), AttributeValueError, r"tables\[1, 0\] is 5 but the cache", SMALL),

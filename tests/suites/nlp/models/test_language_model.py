@@ -7,6 +7,8 @@ import framework
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from suites.nlp.models.language_model import LanguageModel
+from suites.nlp.models.paged import PagedSteps
+from suites.nlp.models.rotary import LinearScaling, Llama3Scaling, YarnScaling
 from suites.nlp.writing import Limits, Prompt, Search, Writer
 
 FORMS = {
@@ -81,8 +83,76 @@ def test_heads_that_share_keys_are_as_if_each_had_its_own():
         ({"kv_heads": 3}, "kv_heads 3"),
         ({"width": 18}, "4 heads do not divide a width of 18"),
         ({"head_size": 5}, "a head of 5 has no pairs to turn"),
+        ({"window": 0}, "window is 0 and window_from 0"),
+        ({"scaling": LinearScaling(2.0), "positions": "learned"}, "scaling is of rotary positions"),
     ],
 )
 def test_bad_sizes_are_refused(sizes, match):
     with pytest.raises(AttributeValueError, match=match):
         LanguageModel(**{"vocab_size": 20, "width": 16, "heads": 4, **sizes})
+
+
+def test_a_window_hides_words_that_are_farther_behind():
+    """In one layer a word sees as far as its window; in two, as far as two windows reach."""
+    text = np.arange(3, 15)
+    other = text.copy()
+    other[0] = 19
+    for layers, first in ((1, 4), (2, 7)):
+        model = LanguageModel(20, width=16, layers=layers, heads=4, kv_heads=2, max_length=16, window=4).eval()
+        nn.init.initialize(model, seed=1)
+        differ = np.any(logits(model, text) != logits(model, other), axis=1)
+        assert differ[:first].all() and not differ[first:].any()
+    late = LanguageModel(20, width=16, layers=2, heads=4, max_length=16, window=4, window_from=1).eval()
+    nn.init.initialize(late, seed=1)
+    assert np.any(logits(late, text) != logits(late, other), axis=1).all()
+
+
+@pytest.mark.parametrize("window", [1, 3, 6])
+def test_steps_with_kept_keys_see_the_window_too(window):
+    model = LanguageModel(20, width=16, layers=2, heads=4, kv_heads=2, max_length=16, window=window).eval()
+    nn.init.initialize(model, seed=1)
+    text = np.arange(3, 14)
+    whole = logits(model, text)
+    steps = PagedSteps(model, pages=4, page=4)
+    tables, found = np.array([[2, 0, 3]]), []
+    for begin, end in ((0, 5), (5, 6), (6, 11)):
+        new = {"ids": text[begin:end], "offsets": np.array([0, end - begin]), "tables": tables}
+        rows = np.arange(end - begin)
+        scores, totals = steps({**new, "lengths": np.array([end]), "rows": rows})
+        found.append(scores + totals[:, None])
+    np.testing.assert_allclose(np.concatenate(found), whole, **CLOSE)
+
+
+def test_scaled_rates_are_those_of_their_papers():
+    rates = 10000.0 ** -(np.arange(0, 64, 2) / 64)
+    np.testing.assert_allclose(LinearScaling(4.0).rates(rates, 10000.0, 64), rates / 4)
+    found = Llama3Scaling(8.0, 1.0, 4.0, 128).rates(rates, 10000.0, 64)
+    waves = 2 * np.pi / rates  # longer than 128 places are slow, shorter than 32 fast
+    np.testing.assert_allclose(found[waves > 128], rates[waves > 128] / 8)
+    np.testing.assert_allclose(found[waves < 32], rates[waves < 32])
+    share = (128 / waves - 1) / 3
+    between = (waves >= 32) & (waves <= 128)
+    assert between.any()
+    wanted = (1 - share) * rates / 8 + share * rates
+    np.testing.assert_allclose(found[between], wanted[between])
+    yarn = YarnScaling(16.0, 256)
+    found = yarn.rates(rates, 10000.0, 64)
+    turned = 256 / waves  # times over the texts before
+    np.testing.assert_allclose(found[turned >= 32], rates[turned >= 32])
+    np.testing.assert_allclose(found[turned <= 0.7], rates[turned <= 0.7] / 16)
+    assert (np.diff(rates / found) >= 0).all() and yarn.magnitude == pytest.approx(0.1 * np.log(16) + 1)
+    assert YarnScaling(16.0, 256, attention=0.5).magnitude == 0.5
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: LinearScaling(0.5), "factor is 0.5"),
+        (lambda: Llama3Scaling(2.0, low=4.0), "low must be above 0"),
+        (lambda: YarnScaling(2.0, 128, fast=1.0), "slow must be above"),
+        (lambda: YarnScaling(2.0, 0), "original above 0"),
+    ],
+)
+def test_scalings_that_mean_nothing_are_refused(make, match):
+    with pytest.raises(AttributeValueError, match=match):
+        make()
