@@ -357,8 +357,8 @@ void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t l
         draw(h, b, factor, stride);
         multiply_elements(weights, factor, b, stride);
       }
-      multiply<false>(weights, stride, rows, values.block(key), b.keys, h.width, T{1},
-                      key > seen.begin ? T{1} : T{0}, to, y_stride);
+      multiply<false>(weights, stride, rows, values.block(key), b.keys, h.width, T{1}, key > seen.begin ? T{1} : T{0},
+                      to, y_stride);
     }
     finish(h, rows, known, to, y_stride, lse + query * lse_stride, lse_stride);
   }
@@ -396,8 +396,8 @@ void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g, T
       if (factor) multiply_elements(w, factor, b, stride);
       multiply<true>(w, stride, b.keys, dys, rows, h.width, T{1}, T{1}, g.dv + key * h.k_stride, h.k_stride);
       multiply<true>(dw, stride, b.keys, queries, rows, h.width, h.scale, T{1}, g.dk + key * h.k_stride, h.k_stride);
-      multiply<false>(dw, stride, rows, key_rows.block(key), b.keys, h.width, h.scale,
-                      key > seen.begin ? T{1} : T{0}, dq, h.q_stride);
+      multiply<false>(dw, stride, rows, key_rows.block(key), b.keys, h.width, h.scale, key > seen.begin ? T{1} : T{0},
+                      dq, h.q_stride);
     }
   }
 }

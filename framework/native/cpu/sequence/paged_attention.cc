@@ -62,9 +62,7 @@ class Work {
   using V = Vec<T>;
 
   // The first key that query i sees.
-  int64_t begin(int64_t i) const {
-    return p_.window ? std::max<int64_t>(0, part_.place + i + 1 - p_.window) : 0;
-  }
+  int64_t begin(int64_t i) const { return p_.window ? std::max<int64_t>(0, part_.place + i + 1 - p_.window) : 0; }
 
   void find_rows(int64_t key, int64_t count) {
     const int64_t* table = p_.tables + part_.sequence * p_.span;
