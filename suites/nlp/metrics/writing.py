@@ -1,4 +1,4 @@
-"""Figures of texts that were written: exact matches, BLEU, chrF; and the sentences that are furthest off."""
+"""Figures of texts that were written: exact matches, BLEU, chrF, ROUGE; and the sentences that are furthest off."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from suites.engine.contract.batch import Batch, Found
 from suites.engine.contract.gathering import ArrayMetric
 from suites.engine.reporting import Case
 from suites.nlp.metrics.classes import examples_of
+from suites.nlp.metrics.overlap import rouge_l, rouge_n
 from suites.nlp.writing import Writer
 
-Figure = Literal["exact", "bleu", "chrf"]
+Figure = Literal["exact", "bleu", "chrf", "rouge1", "rouge2", "rougeL"]
 
 
 class WrittenScores(ArrayMetric):
-    """Figures of what was written: `exact` (share of texts that equal their reference), `bleu`, `chrf` (0 to 100).
+    """Figures of what was written: `exact` (share of texts that equal their reference), and from 0 to 100 `bleu`,
+    `chrf`, `rouge1`, `rouge2`, `rougeL`.
 
-    BLEU (Papineni et al. 2002) and chrF2 (Popović 2015) are those of `sacrebleu`, over the whole set.
+    BLEU (Papineni et al. 2002) and chrF2 (Popović 2015) are those of `sacrebleu`, over the whole set; ROUGE is the mean
+    of the texts' F-measures, see `suites.nlp.metrics.overlap`.
 
     Args:
         references: what is right for each example of the set.
@@ -82,6 +85,9 @@ class WrittenScores(ArrayMetric):
             "exact": lambda: float(np.mean([a.strip() == b.strip() for a, b in zip(texts, references, strict=True)])),
             "bleu": lambda: float(self._bleu.corpus_score(texts, [references]).score),
             "chrf": lambda: float(self._chrf.corpus_score(texts, [references]).score),
+            "rouge1": lambda: _mean(rouge_n(a, b, 1) for a, b in zip(texts, references, strict=True)),
+            "rouge2": lambda: _mean(rouge_n(a, b, 2) for a, b in zip(texts, references, strict=True)),
+            "rougeL": lambda: _mean(rouge_l(a, b) for a, b in zip(texts, references, strict=True)),
         }
         return {name: known[name]() for name in self._figures}
 
@@ -103,6 +109,10 @@ class WrittenScores(ArrayMetric):
         order = [i for i in np.argsort(alike, kind="stable")[:count].tolist() if alike[i] < 1]
         cases = [Case(examples[i], f"{100 * alike[i]:.0f} % alike", texts[i]) for i in order]
         return {"furthest from what was expected": cases} if cases else {}
+
+
+def _mean(shares: Iterable[float]) -> float:
+    return 100 * float(np.mean(list(shares)))
 
 
 def _sacrebleu(words: str, lower_case: bool) -> tuple[Any, Any]:

@@ -38,7 +38,8 @@ class TextToText(WritingProblem):
     Args:
         search: how words are chosen, in evaluation too.
         loss: what is minimised.
-        figures: of what is written: "exact" (share of texts that are right), "bleu" and "chrf" by `sacrebleu`.
+        figures: of what is written: "exact" (share of texts that are right), "bleu" and "chrf" by `sacrebleu`,
+            "rouge1", "rouge2" and "rougeL" for summaries.
         main: the figure that decides which weights are best; null for the first.
         words: how BLEU cuts words: "13a" as WMT does, "zh", "char", "intl", or "none" for texts in tokens.
         lower_case: whether BLEU takes capital letters as small ones.

@@ -41,6 +41,12 @@ def test_figures_are_those_of_sacrebleu():
     assert "tok:13a" in scores(texts).report()
 
 
+def test_rouge_is_the_mean_of_the_texts():
+    found = scores(["the cat sat", REFERENCES[1], "nothing"], ("rouge1", "rouge2", "rougeL")).result()
+    assert found["rouge1"] == found["rougeL"] == pytest.approx(100 * (6 / 9 + 1) / 3)
+    assert found["rouge2"] == pytest.approx(100 * (4 / 7 + 1) / 3)
+
+
 def test_parts_that_are_merged_are_the_whole_and_the_worst_come_first():
     texts = ["nothing of it", REFERENCES[1], "two men talk"]
     one, other = scores(texts, ("exact",), (2,)), scores(texts, ("exact",), (0, 1))
