@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 _GAP = 0.9  # of the height: lines of a paragraph are no further from each other
 _BESIDE = 1.2  # of the height: texts of a line are no further from each other
@@ -71,6 +70,8 @@ def _near(
 
 def _joined(near: np.ndarray) -> list[list[int]]:
     """The numbers of `near` [M, M] in groups that its pairs link, in order."""
+    from scipy.sparse.csgraph import connected_components  # 0.1 s and 140 MB, which a server of another suite spares
+
     count, labels = connected_components(near, directed=False)
     return [np.flatnonzero(labels == k).tolist() for k in range(count)]
 
