@@ -70,7 +70,7 @@ def _near(
 
 def _joined(near: np.ndarray) -> list[list[int]]:
     """The numbers of `near` [M, M] in groups that its pairs link, in order."""
-    from scipy.sparse.csgraph import connected_components  # 0.1 s and 140 MB, which a server of another suite spares
+    from scipy.sparse.csgraph import connected_components  # 140 MB: servers spare it
 
     count, labels = connected_components(near, directed=False)
     return [np.flatnonzero(labels == k).tolist() for k in range(count)]
