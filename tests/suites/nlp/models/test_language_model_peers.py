@@ -23,7 +23,8 @@ FAMILIES = {
     "qwen2": {**SIZES, "num_key_value_heads": 1},
     "mistral": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": None},
     "mistral windows": {**SIZES, "num_key_value_heads": 2, "sliding_window": 7},
-    "qwen2 windows": {**SIZES, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
+    "qwen2 windows": {**SIZES, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5,
+                      "max_window_layers": 1},
     "llama linear": {**SIZES, "rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 10000.0}},
     "llama llama3": {**SIZES, "rope_parameters": {
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
