@@ -42,8 +42,8 @@ def predict_of(
 
     `step` is computed in place of `eval_step`.
     """
-
-    return predict_with(task, _as_tensors(step or task.eval_step) if eager else program(step or task.eval_step), conv_algorithm)
+    step = step or task.eval_step
+    return predict_with(task, _as_tensors(step) if eager else program(step), conv_algorithm)
 
 
 def predict_with(task: Task, run: Callable[..., Any], conv_algorithm: str = "auto") -> Predict:

@@ -38,8 +38,8 @@ from suites.engine.hosts.devices import placed
 from suites.engine.names import did_you_mean
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.evaluation import evaluate, predict_of, predict_with, write_results
-from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.exported import open_export, open_onnx_file
+from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import predict_items
 from suites.engine.predict.model import Memory, bytes_of, chunks, in_turns
 from suites.engine.predict.model import Model as Model

@@ -164,8 +164,6 @@ class Service:
         self.readers = self._reads(bounds)
         self._reading = ThreadPoolExecutor(max(most_readers(settings.readers), 1) + 1, "paddock-reading")
         self._quickly = ThreadPoolExecutor(2, "paddock-quick-reading")
-        self.draining = False  # nothing new is taken
-        self.inside = 0  # requests that were let in and are not answered
         self._decoded = 0  # bytes of their items
         self._warm = False
 
@@ -203,7 +201,7 @@ class Service:
         """Why the server takes no requests now; None if it does."""
         if not self._warm:
             return "the first run is not done"
-        return "it is shutting down" if self.draining or self.batcher.closed else self.trouble()
+        return "it is shutting down" if self.batcher.closed else self.trouble()
 
     # -- what the model is
     @property
