@@ -16,9 +16,10 @@ from suites.engine.serving.errors import RequestError, shown
 from suites.engine.serving.metrics import CONTENT_TYPE, Labelled, text_of
 from suites.engine.serving.models import Models
 from suites.engine.serving.pooling import normalized
-from suites.engine.serving.service import Answer
+from suites.engine.serving.reading import Drawing
+from suites.engine.serving.service import RAW, Answer
 from suites.engine.serving.versions import Version
-from suites.engine.serving.web import open_inference, repository
+from suites.engine.serving.web import open_inference, page, repository
 from suites.engine.serving.web.gates import Gate, Heads, SameSite
 from suites.engine.serving.web.http import (
     PROBLEMS,
@@ -100,6 +101,15 @@ class EmbeddingsAnswer(pydantic.BaseModel):
 class ScoresRequest(_Asked):
     """Items whose predictions are wanted."""
 
+    draw: bool = pydantic.Field(False, description="Whether each item comes back with its prediction drawn on it.")
+
+
+class Drawn(pydantic.BaseModel):
+    """An item with what is predicted for it."""
+
+    type: Literal["image/jpeg", "text/plain"]
+    data: str = pydantic.Field(description="A picture in base64, or the text.")
+
 
 class Score(pydantic.BaseModel):
     """A prediction, in the form that the model's suite gives it."""
@@ -107,6 +117,7 @@ class Score(pydantic.BaseModel):
     index: int
     result: Any
     truncated: bool
+    drawing: Drawn | None = pydantic.Field(None, description="The item with its prediction, where it is asked for.")
     version: str | None = pydantic.Field(None, description="Of what answered, of a model that is renewed while served.")
 
 
@@ -151,6 +162,7 @@ def make_app(
         add_generation(app, models, bodies)
     _add_health(app, models)
     open_inference.add_routes(app, models, bodies)
+    page.add_routes(app, models)
     repository.add_routes(app, models, bodies, guarded=token is not None)
     if token is not None:
         app.add_middleware(Guard, token=token)
@@ -164,10 +176,16 @@ def make_app(
 def _add_v1(app: FastAPI, models: Models, bodies: Bodies) -> None:
     most = models.settings.max_values
 
-    async def answer(version: Version, request: Request, asked: _Asked, pooling: str | None) -> Answer:
+    async def answer(version: Version, request: Request, asked: _Asked, *wants: str | None) -> Answer:
         return await while_connected(
-            request, lambda gone: version.service.ask(asked.items(), (pooling,), timeout=asked.timeout(), gone=gone)
+            request, lambda gone: version.service.ask(asked.items(), wants, timeout=asked.timeout(), gone=gone)
         )
+
+    async def drawn(version: Version, request: Request, asked: _Asked, found: Answer) -> list[dict[str, Any]]:
+        drawings = await while_connected(
+            request, lambda gone: version.service.draw(asked.items(), found.results[1], gone=gone)
+        )
+        return [{"drawing": _written(drawing)} for drawing in drawings]
 
     @app.post(
         "/v1/embeddings",
@@ -201,11 +219,13 @@ def _add_v1(app: FastAPI, models: Models, bodies: Bodies) -> None:
         async with bodies.of(request) as body:
             asked = await aside(len(body), parse, ScoresRequest, body, most)
             version = models.take(taken_of(request), asked.model, asked.user)
-            found = await answer(version, request, asked, None)
+            found = await answer(version, request, asked, None, *([RAW] if asked.draw else []))
+            drawings = await drawn(version, request, asked, found) if asked.draw else [{}] * len(found.results[0])
         rows = [
-            {"index": i, "result": result, "truncated": cut} | ({} if renewed is None else {"version": renewed})
-            for i, (result, cut, renewed) in enumerate(
-                zip(found.results[0], found.truncated, found.versions, strict=True)
+            {"index": i, "result": result, "truncated": cut, **drawing}
+            | ({} if renewed is None else {"version": renewed})
+            for i, (result, cut, renewed, drawing) in enumerate(
+                zip(found.results[0], found.truncated, found.versions, drawings, strict=True)
             )
         ]
         return json_response({"data": rows, **_tail(models.told(version), found)})
@@ -244,6 +264,14 @@ def _embeddings_answer(model: str, asked: EmbeddingsRequest, found: Answer) -> R
         for i, (vector, cut) in enumerate(zip(written, found.truncated, strict=True))
     ]
     return json_response({"object": "list", "data": rows, **_tail(model, found)})
+
+
+def _written(drawing: Drawing) -> dict[str, str]:
+    is_text = drawing.kind.startswith("text/")
+    return {
+        "type": drawing.kind,
+        "data": drawing.data.decode() if is_text else base64.b64encode(drawing.data).decode(),
+    }
 
 
 def _tail(model: str, found: Answer) -> dict[str, Any]:

@@ -32,7 +32,7 @@ _GZIP = 1032  # times as large as it came, at most, is what gzip unpacks to
 _CHEAP_VALUES = 1 << 12
 _TAKEN = "paddock.taken"  # in a request's scope
 _VERSION = b"paddock-version"
-_OPEN = ("/health", "/v2/health/live", "/v2/health/ready")
+_OPEN = ("/", "/health", "/v2/health/live", "/v2/health/ready")  # the page asks for the token
 
 Schema = TypeVar("Schema", bound=pydantic.BaseModel)
 T = TypeVar("T")
