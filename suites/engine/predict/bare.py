@@ -28,7 +28,7 @@ class BareTensors(ServedProcessor):
     def _refuse(self) -> NoReturn:
         raise DataError(
             f"{self._name}: holds no preprocessing, which `paddock export --format onnx` writes into its properties; "
-            "serve it and send tensors to /v2/models/NAME/infer, or run it by `framework.onnx`"
+            "serve it and send tensors by the Open Inference Protocol (v2), or run it by `framework.onnx`"
         )
 
     def metadata(self) -> dict[str, Any]:

@@ -50,6 +50,8 @@ from suites.engine.weights.lora.layers import merge_lora
 from suites.engine.weights.records import record_names
 from suites.engine.weights.runs import named_run
 
+ONNX = "model.onnx"  # what `export_run` names it
+
 
 @dataclass(frozen=True)
 class ExportReport:
@@ -100,6 +102,8 @@ def open_model(
     """
     if not path.exists():
         path = named_run(str(path)) or path
+    if not any((path / name).is_file() for name in ("program.json", "config.yml")) and (path / ONNX).is_file():
+        path = path / ONNX
     is_onnx = path.suffix == ".onnx" and path.is_file()
     if is_onnx or (path / "program.json").is_file():
         if overrides:
@@ -210,7 +214,7 @@ def export_run(
     extra |= {"imports": config.imports()} if config.imports() else {}
     inputs = [fed[name] for name in task.eval_inputs]
     if onnx:
-        file = output / "model.onnx"
+        file = output / ONNX
         export(exported, file, output_names=list(expected), metadata=extra)
         found = Session(open_onnx(file)).run(inputs)
     else:

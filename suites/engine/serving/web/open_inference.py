@@ -15,6 +15,7 @@ import pydantic_core
 from fastapi import FastAPI, Request, Response
 
 from framework.extras import DISTRIBUTION
+from suites.engine.predict.bare import BareTensors
 from suites.engine.run.environment import package_version
 from suites.engine.serving.errors import NotThere, RequestError, shown
 from suites.engine.serving.models import Models
@@ -97,8 +98,10 @@ def _add_metadata(app: FastAPI, models: Models) -> None:
     async def metadata(model: str, version: str | None = None) -> Response:
         """What the model takes and gives."""
         service = _version(models, model, version).service
-        inputs = [{"name": ITEMS, "datatype": "BYTES", "shape": [-1]}, *_described(service.input_types())]
-        outputs = [{"name": RESULTS, "datatype": "BYTES", "shape": [-1]}]
+        inputs, outputs = _described(service.input_types()), []
+        if not isinstance(service.processor, BareTensors):
+            inputs.insert(0, {"name": ITEMS, "datatype": "BYTES", "shape": [-1]})
+            outputs.append({"name": RESULTS, "datatype": "BYTES", "shape": [-1]})
         if service.poolings:
             outputs.append({"name": EMBEDDINGS, "datatype": "FP32", "shape": [-1, -1]})
         outputs += _described(service.output_types())

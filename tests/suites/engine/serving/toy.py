@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from framework import Tensor, ops, program
+from framework import Tensor, onnx, ops, program
 from framework.errors import DataError
 from framework.graph.files import save_program
+from framework.graph.ir import Program
+from framework.graph.passes import INFERENCE_PASSES
 from framework.tensors import from_numpy
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import ServedProcessor
@@ -31,6 +33,9 @@ from suites.engine.serving.web.server import Place, Server
 
 WORDS, WIDTH, LONGEST = 64, 8, 512
 TABLE = np.random.default_rng(0).normal(size=(WORDS, WIDTH)).astype(np.float32)
+
+
+EXTRA = {"suite": "toy_words", "outputs": ["tokens"], "processor": {}}
 
 
 class WordsProcessor(ServedProcessor):
@@ -95,8 +100,8 @@ class WordsProcessor(ServedProcessor):
     def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
         return pool(outputs["tokens"], batch["offsets"], pooling)
 
-    def draw(self, item: Any, result: Any) -> np.ndarray:
-        raise NotImplementedError
+    def draw(self, item: Any, result: Any) -> str:
+        return f"{' '.join(item)}: {result['label']}"
 
 
 class ShortWordsProcessor(WordsProcessor):
@@ -116,14 +121,27 @@ class WordsTask:
 
 def export(folder: Path, scale: float = 1.0) -> Path:
     """Write the model as `paddock export` does; with `scale` its vectors are so many times as long."""
+    save_program(network(scale, INFERENCE_PASSES), folder, extra=EXTRA)
+    return folder
+
+
+def export_onnx(file: Path, extra: dict[str, Any] | None = None, scale: float = 1.0) -> Path:
+    """Write the model as `paddock export --format onnx` does, or with other properties than its own."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    metadata = EXTRA if extra is None else extra
+    onnx.export(network(scale, onnx.EXPORT_PASSES), file, output_names=["tokens"], metadata=metadata)
+    return file
+
+
+def network(scale: float, passes: Sequence[str]) -> Program:
+    """Word ids to token vectors."""
     table = from_numpy(TABLE * np.float32(scale))
     table.persistable, table.name = True, "table"
     ids = from_numpy(np.zeros(2, np.int64))
     ids.name = "ids"
-    compiled = program(lambda inputs: {"tokens": lookup(table, inputs["ids"])}).program_for({"ids": ids})
-    extra = {"suite": "toy_words", "outputs": ["tokens"], "processor": {}}
-    save_program(compiled.program, folder, extra=extra)
-    return folder
+    compiled = program(lambda inputs: {"tokens": lookup(table, inputs["ids"])}, pass_names=passes)
+    found: Program = compiled.program_for({"ids": ids}).program
+    return found
 
 
 def offer(name: str, *models: Model | Path, shares: Sequence[float] = (1.0,)) -> Offer:

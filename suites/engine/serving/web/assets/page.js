@@ -265,8 +265,11 @@ at("copy").addEventListener("click", async () => {
   catch { getSelection().selectAllChildren(at("code")); at("copy").textContent = "Selected"; }
   setTimeout(() => { at("copy").textContent = "Copy"; }, 1500);
 });
-at("token-use").addEventListener("click", () => { token = at("token").value.trim(); begin(); });
-at("token").addEventListener("keydown", (event) => { if (event.key === "Enter") at("token-use").click(); });
+at("token-row").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = at("token").value.trim();
+  begin();
+});
 at("model").addEventListener("change", choose);
 at("version").addEventListener("change", code);
 for (const id of ["text", "second"]) at(id).addEventListener("input", () => { last = null; code(); });
