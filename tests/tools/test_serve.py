@@ -66,10 +66,11 @@ def test_help_tells_defaults_that_say_something_and_no_others():
 
 
 def test_the_documentation_names_what_is_there():
-    text = (ROOT / "docs" / "howto" / "serving.md").read_text()
+    pages = ("serving.md", "serving_models.md")
+    text = "".join((ROOT / "docs" / "howto" / page).read_text() for page in pages)
     known = {word for action in options()._actions for word in action.option_strings}
     known |= {"--output", "--alone", "--layer", "--pooling", "--normalize", "--max-length"}  # of paddock embedder
-    known |= {"--cacert", "--minutes", "--limit"}  # of others, or of all commands
+    known |= {"--cacert", "--minutes", "--limit", "--format"}  # of others, or of all commands
     known |= {"--rounds", "--new-tokens"}  # of benchmarks/generation.py
     assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
 

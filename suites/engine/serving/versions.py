@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable
@@ -248,13 +249,16 @@ class Slot:
             self._told(f"{now.name} stays: {error}")
             return
         self._told(f"{now.name} answers")
-        before, self._before = self._before, None
-        if before is not None:
-            threading.Thread(target=self._retire, args=(before,), name="serving-retire", daemon=True).start()
+        if self._before is not None:
+            box, self._before = [self._before], None
+            threading.Thread(target=self._retire, args=(box,), name="serving-retire", daemon=True).start()
 
-    def _retire(self, version: Version) -> None:
+    def _retire(self, box: list[Version]) -> None:
+        version = box.pop()  # nothing else refers to it
         version.retire()
         self._closing(version)
+        del version
+        gc.collect()  # it has circles, and its weights lie where the collector sees no size
 
 
 def _expect_same_form(now: Service, newer: Service, path: Path) -> None:

@@ -48,9 +48,11 @@ def score(server, **more):
 def test_the_newest_version_answers_and_a_newer_one_is_taken_up_and_given_up_again(folder):
     with toy.running([toy.offer("words", folder)], every=0.02) as server:
         assert score(server) == ("words@1", pytest.approx(1))
-        put(folder, 2, 2.0)
-        put(folder, 10, 3.0)  # by number, not by letter
+        put(folder, 10, 3.0)
         until(lambda: score(server) == ("words@10", pytest.approx(3)))
+        put(folder, 2, 2.0)  # is older: by number, not by letter
+        time.sleep(0.3)
+        assert score(server) == ("words@10", pytest.approx(3))
         shutil.rmtree(folder / "10")
         until(lambda: score(server) == ("words@2", pytest.approx(2)))
         figures = ask(server, "/metrics")[2].decode()
@@ -233,3 +235,17 @@ def test_what_an_opener_raises_is_one_error_that_names_the_version(folder):
     with pytest.raises(DataError, match="no vocabulary"):
         found.load("words")
     assert found.take(Taken(), None).label == "1"
+
+
+def test_tritons_client_loads_a_newer_version_and_reads_the_index(folder):
+    triton = pytest.importorskip("tritonclient.http", reason="the package tritonclient is not installed")
+    with toy.running([toy.offer("words", folder)], every=60.0, token="secret") as server:
+        client = triton.InferenceServerClient(server.url.removeprefix("http://"))
+        put(folder, 2, 2.0)
+        client.load_model("words", headers=TOKEN)
+        assert client.get_model_repository_index(headers=TOKEN) == [
+            {"name": "words", "version": "2", "state": "READY", "reason": ""}
+        ]
+        with pytest.raises(Exception, match="takes none"):
+            client.load_model("words", headers=TOKEN, config="{}")
+        client.close()
