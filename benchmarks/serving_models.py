@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.serving_reading import used
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.predict.items import batches_of, predict_items
 from suites.engine.serving.models import Offer, Share
@@ -90,11 +91,11 @@ def asked(
     return found
 
 
-def own_rate(model: Model, items: Sequence[Any], seconds: float, *, read: bool) -> float:
-    """Pictures a second, one after the other: from their files, or of the network alone."""
+def own_rate(model: Model, items: Sequence[Any], seconds: float, *, read: bool) -> tuple[float, float]:
+    """Pictures a second and CPU seconds of one, one after the other: from their files, or of the network alone."""
     processor: Any = model.processor
     ready = [] if read else [next(iter(batches_of(processor, [processor.from_json(item)]))) for item in items]
-    start, done = time.monotonic(), 0
+    start, done, before = time.monotonic(), 0, time.process_time()
     while time.monotonic() < start + seconds:
         at = done % len(items)
         if read:
@@ -102,7 +103,7 @@ def own_rate(model: Model, items: Sequence[Any], seconds: float, *, read: bool) 
         else:
             model.predict({name: ready[at][name] for name in model.inputs})
         done += 1
-    return done / (time.monotonic() - start)
+    return done / (time.monotonic() - start), (time.process_time() - before) / done
 
 
 def resident() -> float:
@@ -165,27 +166,29 @@ def main() -> None:
             for _ in range(a.rounds + 1):  # the first warms up
                 alone = own_rate(model, items, a.seconds, read=False)
                 whole = own_rate(model, items, a.seconds, read=True)
+                before = used(server.service)
                 waits, wrong = asked(server, bodies, a.clients, 0.0, a.seconds)
                 assert not wrong, wrong[:3]
-                rows.append((alone, whole, len(waits) / a.seconds))
+                served = len(waits) / a.seconds, (used(server.service) - before) / len(waits)
+                rows.append((alone, whole, served))
             rows = rows[1:]
-            print(told_of("network alone, pictures/s:", [row[0] for row in rows], "%.1f"))
-            print(told_of("from files, one after the other:", [row[1] for row in rows], "%.1f"))
-            print(told_of(f"server, {a.clients} clients:", [row[2] for row in rows], "%.1f"))
-            print(told_of("server / network alone:", [row[2] / row[0] for row in rows], "%.2f"))
-            print(told_of("server / from files:", [row[2] / row[1] for row in rows], "%.2f"), flush=True)
-            half = statistics.median(row[2] for row in rows) / 2
-            ratios = []
+            for at, unit, form in ((0, "pictures/s", "%.1f"), (1, "CPU seconds a picture", "%.4f")):
+                own, read, served_ = ([row[kind][at] for row in rows] for kind in range(3))
+                for name, values in (("network", own), ("from files", read), (f"server, {a.clients} clients", served_)):
+                    print(told_of(f"{unit}, {name}:", values, form))
+                for name, values in (("network", own), ("from files", read)):
+                    ratios = [ours / other for ours, other in zip(served_, values, strict=True)]
+                    print(told_of(f"{unit}, server / {name}:", ratios, "%.2f"), flush=True)
+            half = statistics.median(row[2][0] for row in rows) / 2
+            latencies = []
             for _ in range(a.rounds):
                 waits, wrong = asked(server, bodies, 16, half, 2 * a.seconds)
                 assert not wrong, wrong[:3]
                 p50, p99 = np.percentile(waits, 50), np.percentile(waits, 99)
-                ratios.append((1000 * p50, 1000 * p99, p99 / p50))
-            print(f"half load, {half:.1f} pictures/s:", told_of("p50 ms", [row[0] for row in ratios], "%.0f"))
-            print(
-                told_of("p99 ms", [row[1] for row in ratios], "%.0f"),
-                told_of("p99 / p50", [r[2] for r in ratios], "%.2f"),
-            )
+                latencies.append((1000 * p50, 1000 * p99, p99 / p50))
+            print(f"half load, {half:.1f} pictures/s:", told_of("p50 ms", [row[0] for row in latencies], "%.0f"))
+            print(told_of("p99 ms", [row[1] for row in latencies], "%.0f"))
+            print(told_of("p99 / p50", [row[2] for row in latencies], "%.2f"))
             swaps(server, a.export, folder, bodies, a.swap_every, a.swap_minutes)
 
 

@@ -48,9 +48,9 @@ def open_onnx_file(path: Path, device: str = "cpu", products: str = "float32") -
     """
     network = open_onnx(path)
     extra = _properties(network.metadata, str(path))
-    if extra is None:
-        processor, names = BareTensors(path.name), network.output_names
-    else:
+    processor: Processor = BareTensors(path.name)
+    names = network.output_names
+    if extra is not None:
         processor, names = _described(extra, len(network.output_names), str(path))
     with framework.device(device, products=products):
         feed = feed_of(processor, path.parent)
@@ -147,7 +147,11 @@ def _session_of(
         return outputs
 
     ports = [*network.ports, *network.results]
-    types = {port.name: (port.dtype, tuple(port.shape)) for port in ports if port.dtype and port.shape is not None}
+    types = {
+        port.name: (port.dtype, tuple(extent if isinstance(extent, int) else 1 for extent in port.shape))
+        for port in ports
+        if port.dtype and port.shape is not None
+    }
     weights = bytes_of(network)
 
     def memory() -> Memory:

@@ -117,10 +117,10 @@ def open_model(
         with placed(device, runtime, products):
             predict = predict_with(task, step, runtime.conv_algorithm)
         made = task.generator(processor) if isinstance(task, Generates) else None
-        weights = bytes_of(task.model)
+        size = bytes_of(task.model)
 
         def memory() -> Memory:
-            return Memory(weights, step.kept_bytes())
+            return Memory(size, step.kept_bytes())
 
         return Model(processor, task.eval_inputs, *in_turns(predict), generator=made, memory=memory)
     if not path.exists():

@@ -160,6 +160,7 @@ class Models:
         self._writes, self._on_death, self._say = writes, on_death, say
         self._drain, self._every = drain, every
         self._ended = threading.Event()
+        self._follower: threading.Thread | None = None
         slots: list[Slot] = []
         try:
             for offer in offers:
@@ -183,11 +184,16 @@ class Models:
             version.start()
         if any(slot.source.has_versions for slot in self._slots()):
             context = contextvars.copy_context()  # with this thread's limits
-            threading.Thread(target=context.run, args=(self._follow,), name="serving-versions", daemon=True).start()
+            self._follower = threading.Thread(
+                target=context.run, args=(self._follow,), name="serving-versions", daemon=True
+            )
+            self._follower.start()
 
     def close(self, timeout: float) -> bool:
         """Finish what was taken, for at most `timeout` seconds; return whether all of it was."""
         self._ended.set()
+        if self._follower is not None:
+            self._follower.join(timeout)  # it may be opening a version
         return min([version.close(timeout) for version in self.versions])  # all are closed
 
     def _follow(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from framework.errors import CheckpointError, DeviceMemoryError, PaddockError
 from suites.engine.contract.feeding import Newest
 from suites.engine.predict.model import Model
 from suites.engine.serving.generation.engine import Engine
+from suites.engine.serving.memory import give_back
 from suites.engine.serving.service import Service
 
 MODEL_FILES = ("program.json", "config.yml", "model.onnx")
@@ -258,7 +258,7 @@ class Slot:
         version.retire()
         self._closing(version)
         del version
-        gc.collect()  # it has circles, and its weights lie where the collector sees no size
+        give_back()
 
 
 def _expect_same_form(now: Service, newer: Service, path: Path) -> None:

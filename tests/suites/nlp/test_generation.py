@@ -13,8 +13,8 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from suites.engine.contract.capabilities.generating import CacheSettings, Sampling
 from suites.engine.predict.inference import open_model
 from suites.engine.serving.generation.engine import EngineLimits
+from suites.engine.serving.models import Writes
 from suites.engine.serving.service import Settings
-from suites.engine.serving.web.server import Writes
 from suites.engine.weights.runs import named_run
 from suites.nlp.writing import Limits, Prompt, Search, Writer, steps
 from tests.suites.engine.serving.toy import running
@@ -166,7 +166,7 @@ def test_a_common_prefix_counts_as_cached(ask):
 
 
 def test_a_client_that_leaves_frees_its_pages(server, ask):
-    pool = server._engine.pool
+    pool = server.models.versions[0].engine.pool
     answer = ask.raw("/v1/completions", prompt="a", max_tokens=60, stream=True, stop=["never there"])
     answer.read(10)
     answer.close()

@@ -48,7 +48,7 @@ EXPECTED = {
     "a body that does not come": [],
     "a page of another site": [403],
     "no Host that is ours": [403],
-    "an upgrade": [404],
+    "an upgrade": [200],
     "silence": [],
 }
 

@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, CheckpointError
 from suites.engine.predict.inference import open_model
 from suites.engine.predict.model import Memory
+from suites.engine.serving.client import Client
 from suites.engine.serving.errors import NotThere, RequestError
 from suites.engine.serving.memory import Budget, OutOfBudget, machine_bytes
 from suites.engine.serving.models import Models, Taken
@@ -122,6 +124,9 @@ def test_a_server_of_several_models_answers_each_by_name_and_tells_their_figures
             assert answer["data"][0]["result"]["score"] == pytest.approx(times * toy.vector("a b").max(), rel=1e-6)
             assert answer["model"] == version == scores(model="both", user=user)[1]
         assert scores(model="both@b")[1] == "both@b"
+        with Client(server.url, model="both@b") as client:
+            np.testing.assert_allclose(client.encode(["a b"])[0], 2 * toy.vector("a b"), rtol=1e-6)
+            assert client.score(["a b"])[0]["score"] == pytest.approx(2 * toy.vector("a b").max())
         status, _, answer = scores(model="other")
         assert status == 404 and "there is 'words', 'both', 'both@a', 'both@b'" in answer["error"]
         assert scores()[0] == 400
