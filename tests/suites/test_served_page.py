@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -160,6 +162,10 @@ def test_a_person_drops_a_picture_and_sees_it_drawn(offers, window, tmp_path, wi
             for tab, words in (("curl", "base64 -w0"), ("python", "urllib.request"), ("javascript", "await fetch(")):
                 window.click(f"#tab-{tab}")
                 assert words in window.text("#code")
+                if tab != "javascript":
+                    shell = ["bash", "-c"] if tab == "curl" else [sys.executable, "-c"]
+                    done = subprocess.run([*shell, window.text("#code")], cwd=tmp_path, capture_output=True, check=True)
+                    assert (b'"data":[' if tab == "curl" else b"'data': [") in done.stdout, done
         assert window.run("return document.title") == "Paddock" and window.log() == []
         assert window.run("return document.querySelectorAll('article img, article script, article b').length") == 1
         loaded = window.run("return performance.getEntriesByType('resource').map((each) => each.name)")
@@ -183,7 +189,9 @@ def test_a_person_types_a_text_or_drops_texts_and_reads_the_answers(offers, wind
         window.run("const v = document.getElementById('version'); v.value = 'b'; v.dispatchEvent(new Event('change'))")
         window.click("#ask")
         window.until(lambda: window.text("#state").startswith("words@b answered"))
-        assert "words@b" in window.text("#code")
+        code = window.text("#code")
+        done = subprocess.run(["bash", "-c", code], capture_output=True, check=True)
+        assert json.loads(done.stdout)["model"] == "words@b"
         window.run("document.getElementById('text').value = ''")
         window.click("#ask")
         window.until(lambda: "the text is empty" in window.text("#problem"))

@@ -115,10 +115,12 @@ def _predictor_of(
         found = program_of(network, _example_shapes(network, processor, feed))
     except AttributeValueError:  # an open shape
         return None
-    except PaddockError as error:
-        _log.info("%s; it is traced anew for each shape", error)
+    except PaddockError:  # the session says why
         return None
-    return None if found.shape_reads else Predictor.of_program(found, {}, device=device, products=products)
+    if found.shape_reads:
+        _log.info("onnx: the network is traced anew for each shape, because %s", found.shape_reads[0])
+        return None
+    return Predictor.of_program(found, {}, device=device, products=products)
 
 
 def _example_shapes(network: OnnxModel, processor: Processor, feed: Feed | None) -> dict[str, tuple[int, ...]] | None:

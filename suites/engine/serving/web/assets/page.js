@@ -48,7 +48,7 @@ function choose() {
   if (!model) return;
   at("version-row").hidden = model.versions.length < 2;
   at("version").replaceChildren(
-    Object.assign(made("option", "as requests are shared out"), { value: "" }),
+    Object.assign(made("option", "by shares"), { value: "" }),
     ...model.versions.map((label) => Object.assign(made("option", label), { value: label })),
   );
   const example = model.example, isPair = Array.isArray(example) && example.length === 2;
