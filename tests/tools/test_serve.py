@@ -71,7 +71,7 @@ def test_the_documentation_names_what_is_there():
     known = {word for action in options()._actions for word in action.option_strings}
     known |= {"--output", "--alone", "--layer", "--pooling", "--normalize", "--max-length"}  # of paddock embedder
     known |= {"--cacert", "--minutes", "--limit", "--format"}  # of others, or of all commands
-    known |= {"--rounds", "--new-tokens"}  # of benchmarks/generation.py
+    known |= {"--rounds", "--new-tokens", "--seconds"}  # of benchmarks
     assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
 
 
