@@ -1,6 +1,6 @@
 """The model repository of Triton's protocol: which models and versions there are, and to take up a newer one.
 
-https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_model_repository.md
+The source is `extension_model_repository` among the protocol documents of github.com/triton-inference-server/server.
 """
 
 from __future__ import annotations
