@@ -13,7 +13,9 @@ from framework.context import context
 from framework.devices import executor_of
 from framework.errors import AttributeValueError, ShapeError
 from framework.graph.compiled import CompiledProgram
+from framework.graph.executor import Executor
 from framework.graph.files import load_program
+from framework.graph.ir import Program
 from framework.graph.native_executor import NATIVE
 from framework.limits import current
 from framework.tensors import Tensor, from_numpy
@@ -43,12 +45,36 @@ class Predictor:
             NotSupportedError: there is no such device.
             AttributeValueError: products that the device has not.
         """
-        program, self.extra = load_program(folder)
+        program, extra = load_program(folder)
+        self._take(program, extra, (context.executor if device is None else executor_of(device, products=products)))
+
+    @classmethod
+    def of_program(
+        cls,
+        program: Program,
+        extra: Mapping[str, Any],
+        *,
+        device: str | None = None,
+        products: str = "float32",
+    ) -> Predictor:
+        """A Predictor of a Program that is in memory already, such as one read from an ONNX file.
+
+        Args:
+            program: for inference.
+            extra: see the attribute.
+            device, products: see the class.
+        """
+        made = cls.__new__(cls)
+        made._take(program, dict(extra), context.executor if device is None else executor_of(device, products=products))
+        return made
+
+    def _take(self, program: Program, extra: dict[str, Any], executor: Executor | None) -> None:
+        self.extra = extra
         self.input_names = [v.name or f"input{i}" for i, v in enumerate(program.inputs)]
         self.input_types = [(v.dtype, v.shape) for v in program.inputs]
         self.output_types = [(v.dtype, v.shape) for v in program.results]
         self.fixed_shapes = bool(program.shape_reads)
-        self._executor = (context.executor if device is None else executor_of(device, products=products)) or NATIVE
+        self._executor = executor or NATIVE
         self._compiled = CompiledProgram(program, loop_steps=current().loop_steps, executor=self._executor)
 
     def replica(self) -> Predictor:
@@ -58,6 +84,17 @@ class Predictor:
             self._compiled.program, loop_steps=self._compiled.loop_steps, executor=self._executor
         )
         return other
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of its constants and states, which replicas share."""
+        program = self._compiled.program
+        held = [*program.constants.values(), *(state._data for state in program.states.values())]
+        return sum(array.nbytes for array in held)
+
+    def kept_bytes(self) -> int:
+        """Bytes of the host that stay from run to run: arenas, and what kernels prepared from constants."""
+        return self._compiled.kept_bytes()
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[np.ndarray]:
         """Runs once on arrays or Tensors, given in order or by name; returns arrays.

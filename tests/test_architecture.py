@@ -231,6 +231,7 @@ OPENERS = {
     "suites/engine/run/environment.py": "/proc",
     "suites/engine/run/ownership.py": "a run's lock",
     "suites/engine/serving/reading.py": "/proc",
+    "suites/engine/serving/web/page.py": "a page of the package",
     "suites/engine/serving/web/server.py": "the server's own secret",
     "suites/engine/weights/fetching.py": "archives whose digest is known",
     "suites/engine/weights/records/record.py": "classes beside a record, whose digest is known",

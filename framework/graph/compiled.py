@@ -13,7 +13,7 @@ from framework.errors import PaddockError, ShapeError, TraceError
 from framework.graph.executor import Executor
 from framework.graph.explanation import explain
 from framework.graph.ir import Program
-from framework.graph.native_executor import NATIVE
+from framework.graph.native_executor import NATIVE, NativeExecution
 from framework.graph.reports import Explanation
 from framework.tensors import Tensor, from_numpy
 
@@ -94,6 +94,10 @@ class CompiledProgram:
     def plans_made(self) -> int:
         """How often it was made ready for new shapes since the start."""
         return self.execution.plans_made
+
+    def kept_bytes(self) -> int:
+        """Bytes of the host that stay from run to run: arenas, and what kernels prepared from constants."""
+        return self.execution.kept_bytes() if isinstance(self.execution, NativeExecution) else 0
 
     def forget_plans(self) -> None:
         """Drops what is kept for shapes and constants that were seen; the next run makes it anew."""

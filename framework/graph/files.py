@@ -27,7 +27,7 @@ from framework.io import load_tensors, save_tensors, tensor_bytes, tensors_in
 from framework.limits import check, current, how_to_raise
 from framework.ops import registry
 from framework.outside import read_json
-from framework.sealing import Opened, Seal, current_keys, is_sealed, open_sealed, remove_seal, write_sealed
+from framework.sealing import Opened, Seal, expect_sealed, is_sealed, open_sealed, remove_seal, write_sealed
 from framework.tensors import DTYPES, Tensor
 
 FORMAT = 1
@@ -120,9 +120,8 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
         CheckpointError: a file is missing or damaged, or a key; the message names it and says what is wrong.
     """
     path = Path(folder) / PROGRAM
+    expect_sealed(folder)
     opened = open_sealed(folder) if is_sealed(folder) else None
-    if opened is None and current_keys().verify is not None:
-        raise CheckpointError(f"{folder}: is not sealed, and only what the owner of --verify signed is opened")
     try:
         data = read_json(path) if opened is None else _json_in(opened.files)
     except FileNotFoundError:

@@ -86,6 +86,10 @@ class TracedFunction:
         """What each pass matched and nearly matched in the Program for these arguments; does not run it."""
         return self.program_for(*args, **kwargs).explain()
 
+    def kept_bytes(self) -> int:
+        """Bytes of the host that its Programs keep from run to run, see `CompiledProgram.kept_bytes`."""
+        return sum(entry.compiled.kept_bytes() for entry in self._kept.all())
+
     def _entry(
         self, args: Sequence[Any], kwargs: dict[str, Any], refuted: _Entry | None = None
     ) -> tuple[_Entry, list[Tensor]]:
@@ -208,6 +212,10 @@ class _Kept:
                     self._entries.move_to_end(key)
                     return entry
         return None
+
+    def all(self) -> list[_Entry]:
+        with self._lock:
+            return [entry for entries in self._entries.values() for entry in entries]
 
     def add(self, key: Any, entry: _Entry, refuted: _Entry | None) -> None:
         """Puts an entry there, in the place of one that other inputs have refuted."""

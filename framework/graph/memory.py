@@ -23,7 +23,7 @@ class MemoryReport:
         for op in program.block:
             for v in op.outputs:
                 shape, dtype, place, *_ = plan["values"][numbers[v]]
-                size = int(np.prod(shape, dtype=np.int64)) * _ITEM_SIZE[dtype]
+                size = int(np.prod(shape, dtype=np.int64)) * ITEM_SIZE[dtype]
                 self.rows.append((op.name, f"{v}: {dtype}{list(shape)}", place, size))
         self.rows.sort(key=lambda row: -row[3])
 
@@ -39,6 +39,6 @@ class MemoryReport:
         return "\n".join(lines)
 
 
-_ITEM_SIZE = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2} | dict.fromkeys(
+ITEM_SIZE = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2} | dict.fromkeys(
     ("int8", "uint8", "bool"), 1
 )

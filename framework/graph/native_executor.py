@@ -87,6 +87,10 @@ class NativeExecution:
         """How often shapes were inferred and memory was planned since the start."""
         return self.executable.plans_made
 
+    def kept_bytes(self) -> int:
+        """Bytes that stay from run to run: arenas, and what kernels prepared from constants."""
+        return _kept_bytes(self._native)
+
     def forget_plans(self) -> None:
         """Drops all plans, and what kernels prepared from constants."""
         self.executable.forget_plans()
@@ -141,6 +145,11 @@ def _watch_blocks(native: Native) -> None:
     for block, inner in native.inner:
         context.blocks[inner.executable.id] = block
         _watch_blocks(inner)
+
+
+def _kept_bytes(native: Native) -> int:
+    own: int = native.executable.kept_bytes()
+    return own + sum(_kept_bytes(inner) for _, inner in native.inner)
 
 
 def _arenas_of_blocks(native: Native) -> int:

@@ -9,3 +9,4 @@ from framework.onnx.model import Model as Model
 from framework.onnx.model import Session as Session
 from framework.onnx.model import load as load
 from framework.onnx.model import open_model as open_model
+from framework.onnx.model import program_of as program_of

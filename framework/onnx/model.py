@@ -84,6 +84,11 @@ class Model(Layer):
             self._tensors[name] = (kind, t)
         graph.inputs.extend(Port(name, None, None) for name in kinds)
 
+    @property
+    def results(self) -> list[Port]:
+        """The same of each output, as far as the file states it."""
+        return self._text.graph.outputs
+
     def _of_kind(self, kind: str) -> Iterator[tuple[str, Any]]:
         return ((name, t) for name, (k, t) in self._tensors.items() if k == kind)
 
@@ -210,7 +215,14 @@ def load(
         CheckpointError, NotSupportedError: as in `open_model`; also where a shape depends on the data.
         AttributeValueError, ShapeError: an input's shape is open and not given, or does not fit.
     """
-    found = open_model(source).trace(shapes, pass_names)
+    return program_of(open_model(source), shapes, pass_names=pass_names)
+
+
+def program_of(
+    model: Model, shapes: Mapping[str, Sequence[int]] | None = None, *, pass_names: Sequence[str] = IMPORT_PASSES
+) -> Program:
+    """A model that was opened as a Program; see `load`, which raises the same."""
+    found = model.trace(shapes, pass_names)
     check_plan(found)
     return found
 
@@ -227,6 +239,11 @@ class Session:
     def is_eager(self) -> bool:
         """Whether it runs node by node."""
         return self._eager
+
+    def kept_bytes(self) -> int:
+        """Bytes of the host that its Programs keep from run to run."""
+        found: int = self._function.kept_bytes()
+        return found
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Outputs as arrays (lists of arrays for sequences)."""

@@ -69,6 +69,12 @@ def is_sealed(folder: Path | str) -> bool:
     return (Path(folder) / NAME).is_file()
 
 
+def expect_sealed(path: Path | str) -> None:
+    """Raise CheckpointError where this thread opens only what an owner signed, and a model has no seal at all."""
+    if current_keys().verify is not None and not is_sealed(path):
+        raise CheckpointError(f"{path}: is not sealed, and only what the owner of --verify signed is opened")
+
+
 def open_sealed(folder: Path | str, keys: Keys | None = None) -> Opened:
     """Check and decrypt a sealed export.
 

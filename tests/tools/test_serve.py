@@ -66,11 +66,12 @@ def test_help_tells_defaults_that_say_something_and_no_others():
 
 
 def test_the_documentation_names_what_is_there():
-    text = (ROOT / "docs" / "howto" / "serving.md").read_text()
+    pages = ("serving.md", "serving_models.md")
+    text = "".join((ROOT / "docs" / "howto" / page).read_text() for page in pages)
     known = {word for action in options()._actions for word in action.option_strings}
     known |= {"--output", "--alone", "--layer", "--pooling", "--normalize", "--max-length"}  # of paddock embedder
-    known |= {"--cacert", "--minutes", "--limit"}  # of others, or of all commands
-    known |= {"--rounds", "--new-tokens"}  # of benchmarks/generation.py
+    known |= {"--cacert", "--minutes", "--limit", "--format"}  # of others, or of all commands
+    known |= {"--rounds", "--new-tokens", "--seconds"}  # of benchmarks
     assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
 
 
@@ -89,6 +90,17 @@ def test_options_of_writing_are_all_refused_for_other_models():
         (["--host", "256.1.1.1"], "error: "),
         (["--token-file", "/nowhere"], "/nowhere: the token cannot be read"),
         (["--token-file", __file__], "a token is one word of ASCII"),
+        (["words="], "words=: it is NAME=FOLDER"),
+        (["a/b=nowhere"], "a/b=nowhere: it is NAME=FOLDER, and a name has none of / @ ,"),
+        (["b=nowhere"], "nowhere: there is no such folder"),
+        (["words=."], "'words' is the name of two models"),
+        (["b=x@0.5,y"], "b=x@0.5,y: it is NAME=FOLDER@SHARE,FOLDER@SHARE"),
+        (["b=x@0.5,y@0.4"], "b: its shares are 0.5 + 0.4; together they must be 1"),
+        (["b=x/m@0.5,y/m@0.5"], "b: two of its folders have one name (m, m)"),
+        (["x@0.5,y@0.5"], "x@0.5,y@0.5: models that share requests need a name"),
+        (["b=x", "--name", "c"], "--name and --weights are of one model"),
+        (["--memory-mb", "0.001"], "words@1: needs 0.0 MB (weights of 0.0 MB, by its files); of the 0.0 MB"),
+        (["--memory-mb", "-1"], "--memory-mb is -1; it is above 0"),
         (["--eight-bits", "--cache-mb", "9"], "serve: --cache-mb, --eight-bits: of models that write texts, which "),
     ],
 )
@@ -97,3 +109,31 @@ def test_what_cannot_be_served_is_one_line(exported, capsys, words, message):
     assert serve.main([*model, *words, "--port", "0"]) == 2
     error = capsys.readouterr().err
     assert message in error and error.startswith("error: ") and error.count("\n") == 1
+
+
+def test_models_are_served_by_name_with_shares_and_versions(exported, tmp_path):
+    for number in (1, 2):
+        toy.export(tmp_path / "many" / str(number))
+    shared = f"shared={toy.export(tmp_path / 'old')}@0.9,{toy.export(tmp_path / 'new')}@0.1"
+    words = [exported, f"other={exported}", f"many={tmp_path / 'many'}", shared, "--port", "0", "--threads", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("serving words, other, many, shared at http://127.0.0.1:")
+        with Client(line.split(" at ")[1].split()[0], retries=0) as client:
+            index = client.request("POST", "/v2/repository/index", {})
+            found = [f"{row['name']}@{row['version']}" for row in index]
+            assert found == ["words@1", "other@1", "many@2", "shared@old", "shared@new"]
+            answer = client.request("POST", "/v1/scores", {"input": ["a"], "model": "many"})
+            assert answer["model"] == "many@2"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -144,6 +144,7 @@ void bind_program(nb::module_& m) {
           },
           "What the memory plan that was used or prepared last looks like; None when there is none.")
       .def("prepare", &Executable::prepare, nb::call_guard<nb::gil_scoped_release>())
+      .def("kept_bytes", &Executable::kept_bytes, nb::call_guard<nb::gil_scoped_release>())
       .def("forget_plans", &Executable::forget_plans, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("id", &Executable::id, "Tells the records of this program from others'.")
       .def_prop_ro("plans_made", &Executable::plans_made);

@@ -160,6 +160,14 @@ std::optional<Plan> Executable::last_plan() {
   return plans_.empty() ? std::nullopt : std::optional(plans_.front());
 }
 
+int64_t Executable::kept_bytes() {
+  Turn turn(*this);
+  int64_t bytes = arena_ ? static_cast<int64_t>(arena_->bytes()) : 0;
+  for (const auto& p : prepared_)
+    for (const auto& block : p.blocks) bytes += static_cast<int64_t>(block.bytes->bytes());
+  return bytes;
+}
+
 void Executable::forget_plans() {
   Turn turn(*this);
   plans_.clear();

@@ -39,6 +39,8 @@ class PADDOCK_API Executable {
   std::optional<Plan> last_plan();
   // Plans made since the start: a test's and a benchmark's view of the cache.
   int64_t plans_made() const { return plans_made_; }
+  // Bytes that stay from run to run: the arena, and what kernels derived from constants.
+  int64_t kept_bytes();
   // Drops the plans and what kernels derived from constants; the next run makes both again.
   void forget_plans();
   // Tells the records of this program from others'.

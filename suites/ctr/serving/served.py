@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ from framework.table import TableSnapshot
 from framework.table.snapshot import SnapshotVersion
 from suites.ctr.schema import Schema
 from suites.ctr.serving.published import FOLDER, LIST, Publication, model_key
-from suites.engine.contract.feeding import Counter, Fed
+from suites.engine.contract.feeding import Counter, Fed, Newest
 from suites.engine.neighbours.items import ItemIndex
 
 _log = logging.getLogger(__name__)
@@ -44,6 +42,7 @@ class ServedRows:
 
     Attributes:
         rows: the snapshot that answers.
+        newest: what answers, and how it is renewed.
 
     Raises CheckpointError where there are no rows, they are damaged, or another model's.
     """
@@ -51,24 +50,24 @@ class ServedRows:
     def __init__(self, export: Path, schema: Schema, every: float = 1.0) -> None:
         fields = schema.fields()
         self._signs = ("sparse", *(name for name, _ in (*fields.bags, *fields.sequences)))
-        self._export, self._key, self._every = export, model_key(schema), every
+        self._export, self._key = export, model_key(schema)
         self._device, _, self._products = placement()  # of who opens it; a server's threads look for what is newer
         found = Publication.read(export, self._key)
         paths = [export / FOLDER / name for name in found.files]
         self.rows = TableSnapshot.open(paths[0], paths[1:])
-        self._now = _Served(found, self.rows.current, self._network(found, None), self._items(found))
-        self._taken_up = self._searched = self._exactly = 0  # searches are of the versions before
-        self._looking, self._next = threading.Lock(), time.monotonic() + every
+        first = _Served(found, self.rows.current, self._network(found, None), self._items(found))
+        self.newest = Newest(first, self._newer, self._told, every)
+        self._searched = self._exactly = 0  # searches are of the versions before
 
     @property
     def version(self) -> str:
         """Of what answers."""
-        return self._now.publication.version
+        return self.newest.now.publication.version
 
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> Fed:
         """The arrays with rows float32 [..., R] in place of signs int64 [...]."""
-        self._look()
-        now = self._now
+        self.newest.look()
+        now = self.newest.now
         signs = {name: arrays[name] for name in self._signs if name in arrays}  # not all models take all
         rows = self.rows.lookup(np.concatenate([keys.ravel() for keys in signs.values()]), at=now.rows)
         ends = np.cumsum([keys.size for keys in signs.values()])[:-1]
@@ -78,7 +77,7 @@ class ServedRows:
 
     def counters(self) -> Mapping[str, Counter]:
         """Look-ups, those without a row, versions taken up and searches for items, since the start."""
-        now = self._now.items
+        now = self.newest.now.items
         searches = (
             {
                 "item_searches": Counter("Users whose best items were asked for", self._searched + now.searched),
@@ -91,31 +90,27 @@ class ServedRows:
             **searches,
             "row_lookups": Counter("Signs looked up", self.rows.looked_up),
             "row_misses": Counter("Signs looked up that had no row", self.rows.missed),
-            "versions": Counter("Newer versions taken up", self._taken_up),
+            "versions": Counter("Newer versions taken up", self.newest.taken_up),
         }
 
-    def _look(self) -> None:
-        """Take up what is newer, in one thread at a time; what cannot be read is told, and the older version stays."""
-        if time.monotonic() < self._next or not self._looking.acquire(blocking=False):
-            return
-        try:
-            self._next = time.monotonic() + self._every
-            found, before = Publication.read(self._export, self._key), self._now
-            if found == before.publication and not before.rows.lost:
-                return
-            found.expect(before.publication.network, self._export / FOLDER / LIST)
-            network, items = self._network(found, before), self._items(found)
-            self._take_rows(found)
-            self._now = _Served(found, self.rows.current, network, items)
-            if before.items is not None:
-                self._searched += before.items.searched
-                self._exactly += before.items.exactly
-            self._taken_up += 1
-            _log.info("rows: version %s is served", found.version)
-        except PaddockError as error:
-            _log.warning("rows: version %s stays: %s", self.version, error)
-        finally:
-            self._looking.release()
+    def _newer(self, before: _Served) -> _Served | None:
+        """What was published since; None where nothing was."""
+        found = Publication.read(self._export, self._key)
+        if found == before.publication and not before.rows.lost:
+            return None
+        found.expect(before.publication.network, self._export / FOLDER / LIST)
+        network, items = self._network(found, before), self._items(found)
+        self._take_rows(found)
+        if before.items is not None:
+            self._searched += before.items.searched
+            self._exactly += before.items.exactly
+        return _Served(found, self.rows.current, network, items)
+
+    def _told(self, served: _Served, error: PaddockError | None) -> None:
+        if error is None:
+            _log.info("rows: version %s is served", served.publication.version)
+        else:
+            _log.warning("rows: version %s stays: %s", served.publication.version, error)
 
     def _network(self, found: Publication, before: _Served | None) -> Predictor | None:
         """The dense part of a publication; None for the export's own."""

@@ -1,12 +1,18 @@
-"""Serve a model over HTTP: `paddock serve exported --port 8080`."""
+"""Serve models over HTTP: `paddock serve exported --port 8080`, or several: `paddock serve boxes=yolo words=bert`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from framework.errors import AttributeValueError, ConfigError
+
+if TYPE_CHECKING:
+    from suites.engine.predict.model import Model
+    from suites.engine.serving.models import Offer
 
 
 def options(prog: str | None = None) -> argparse.ArgumentParser:
@@ -19,17 +25,19 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
         description="Serve embeddings, scores and written texts over HTTP; see docs/howto/serving.md.",
         formatter_class=Defaults,
     )
-    parser.add_argument("model", type=Path, help="the folder of an exported model or of a run, or a name of `zoo list`")
-    parser.add_argument("--fetch", action="store_true", help="fetch published weights of that name that are not here")
-    parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
-    parser.add_argument("--name", help="of the model, in paths and answers; by default the folder's")
     parser.add_argument(
-        "--split",
-        action="append",
-        default=[],
-        metavar="FOLDER=SHARE",
-        help="another model, which gets this share of the requests, such as newer=0.1",
+        "models",
+        nargs="+",
+        help="MODEL or NAME=MODEL: an export's folder, a folder of its versions (1, 2, ...), a run, an ONNX file, or a "
+        "name of `zoo list`; NAME=A@0.9,B@0.1 shares requests out between two",
     )
+    parser.add_argument("--fetch", action="store_true", help="fetch published weights that are not here")
+    parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best; of one model")
+    parser.add_argument("--name", help="of the model, in paths and answers; by default the folder's; of one model")
+    parser.add_argument(
+        "--memory-mb", type=float, help="for all models: weights, arenas, caches; by default the machine's"
+    )
+    parser.add_argument("--look-seconds", type=float, default=1.0, help="between two looks for newer versions")
     parser.add_argument("--host", default="127.0.0.1", help="address; 0.0.0.0 is seen from other machines")
     parser.add_argument("--port", type=int, default=8080, help="0 takes a free one")
     parser.add_argument("--workers", type=int, default=1, help="batches that run at the same time")
@@ -81,36 +89,29 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     a = parser.parse_args(words)
 
     def start() -> int:
-        from framework import set_num_threads
         from framework.limits import allow
-        from suites.engine.predict.inference import open_model
-        from suites.engine.weights.runs import named_run
 
         try:
             from suites.engine.contract.capabilities.generating import CacheSettings
             from suites.engine.serving.batcher import Limits
             from suites.engine.serving.generation.engine import EngineLimits
+            from suites.engine.serving.models import Writes
             from suites.engine.serving.service import Settings
-            from suites.engine.serving.web.server import Other, Place, Server, Writes, read_token
+            from suites.engine.serving.web.server import Place, Server, read_token
         except ImportError as error:
             from framework.extras import install_command
 
             print(f"error: {error}; install what serving needs: {install_command('serve')}", file=sys.stderr)
             return 2
 
-        if a.fetch and not a.model.exists():
-            named_run(str(a.model), fetch_all=True)
-        model = open_model(a.model, a.weights, device=a.device, products=a.products)
-        idle = [f"--{name.replace('_', '-')}" for name in _WRITING if getattr(a, name) != parser.get_default(name)]
-        if idle and model.generator is None:
-            raise ConfigError(
-                f"serve: {', '.join(idle)}: of models that write texts, which {a.model} does not; leave it out, or "
-                "serve the run of a language model"
-            )
-        if a.threads is not None:  # after a run's config, which may set it too
-            set_num_threads(a.threads)
+        if len(a.models) > 1 and (a.name or a.weights):
+            raise ConfigError("serve: --name and --weights are of one model; name each as NAME=FOLDER")
+        for name in ("memory_mb", "look_seconds"):
+            if getattr(a, name) is not None and not getattr(a, name) > 0:
+                raise AttributeValueError(f"serve: --{name.replace('_', '-')} is {getattr(a, name):g}; it is above 0")
+        offers = [_offer(word, a.name, _opener(a)) for word in a.models]
         settings = Settings(
-            name=(None if a.split else a.name) or a.model.resolve().name,
+            name=offers[0].name,
             workers=a.workers,
             limits=Limits(a.max_tokens, a.max_batch, a.max_wait_ms / 1000, a.max_queue),
             timeout=a.timeout,
@@ -136,10 +137,6 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             key=a.tls_key,
         )
         with allow(pixels=a.max_pixels):
-            others = [
-                Other(open_model(folder, device=a.device, products=a.products), folder.resolve().name, share)
-                for folder, share in map(_share, a.split)
-            ]
             limits = EngineLimits(
                 new_tokens=a.max_new_tokens,
                 waiting=a.max_waiting,
@@ -147,18 +144,68 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 step_tokens=a.step_tokens,
                 seconds=a.write_seconds,
             )
-            writes = Writes(CacheSettings(a.cache_mb, int8=a.eight_bits), limits)
-            server = Server(model, settings, place, others=others, name=a.name, writes=writes)
-            print(f"serving {a.name or settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
+            server = Server(
+                offers,
+                settings,
+                place,
+                writes=Writes(CacheSettings(a.cache_mb, int8=a.eight_bits), limits),
+                memory=None if a.memory_mb is None else int(a.memory_mb * 2**20),
+                every=a.look_seconds,
+            )
+            idle = [f"--{name.replace('_', '-')}" for name in _WRITING if getattr(a, name) != parser.get_default(name)]
+            if idle and not any(version.engine for version in server.models.versions):
+                server.models.close(0)
+                raise ConfigError(
+                    f"serve: {', '.join(idle)}: of models that write texts, which {', '.join(a.models)} does not; "
+                    "leave it out, or serve the run of a language model"
+                )
+            names = ", ".join(offer.name for offer in offers)
+            print(f"serving {names} at {server.url} (documentation: {server.url}/docs)", flush=True)
             return server.run()
 
     return run(start, a.imports)
 
 
-def _share(word: str) -> tuple[Path, float]:
-    """The folder and the share of `FOLDER=SHARE`."""
-    folder, _, share = word.rpartition("=")
-    try:
-        return Path(folder or word), float(share)
-    except ValueError:
-        raise AttributeValueError(f"--split {word}: it is FOLDER=SHARE, such as newer=0.1") from None
+def _opener(a: argparse.Namespace) -> Callable[[Path], Model]:
+    """What opens a model as the command line says."""
+
+    def opened(path: Path) -> Model:
+        from framework import set_num_threads
+        from suites.engine.predict.inference import open_model
+        from suites.engine.weights.runs import named_run
+
+        if a.fetch and not path.exists():
+            named_run(str(path), fetch_all=True)
+        model = open_model(path, a.weights, device=a.device, products=a.products)
+        if a.threads is not None:  # after a run's config, which may set it too
+            set_num_threads(a.threads)
+        return model
+
+    return opened
+
+
+def _offer(word: str, name: str | None, opened: Callable[[Path], Model]) -> Offer:
+    """What `[NAME=]FOLDER` or `[NAME=]FOLDER@SHARE,FOLDER@SHARE` asks for; a path that is there is one as it stands."""
+    from suites.engine.serving.models import Offer, Share
+    from suites.engine.serving.versions import Source
+
+    given, has_name, rest = ("", "", word) if Path(word).exists() else word.partition("=")
+    if not has_name:
+        given, rest = "", word
+    if has_name and (not given or not rest or set("/@,") & set(given)):
+        raise ConfigError(f"serve: {word}: it is NAME=FOLDER, and a name has none of / @ ,")
+    parts = [rest] if Path(rest).exists() or "," not in rest else rest.split(",")
+    if len(parts) == 1:
+        path = Path(rest)
+        return Offer(given or name or path.resolve().name, (Share(Source(path, opened), 1.0),))
+    if not (given or name):
+        raise ConfigError(f"serve: {word}: models that share requests need a name of their own: NAME={word}")
+    folders = [part.rpartition("@") for part in parts]
+    shares = []
+    for folder, _, share in folders:
+        try:
+            shares.append(Share(Source(Path(folder), opened, Path(folder).resolve().name), float(share)))
+        except ValueError:
+            form = "NAME=FOLDER@SHARE,FOLDER@SHARE, such as ranking=old@0.9,new@0.1"
+            raise ConfigError(f"serve: {word}: it is {form}") from None
+    return Offer(given or name or "", tuple(shares))

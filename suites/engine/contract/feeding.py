@@ -1,12 +1,16 @@
-"""What changes beside an exported model while it is served: its inputs are made by files there, and may be newer."""
+"""What is renewed while a model is served: files beside it that make its inputs, or the model itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+
+from framework.errors import PaddockError
 
 if TYPE_CHECKING:
     from framework.predictor import Predictor
@@ -60,3 +64,66 @@ class Outputs(dict[str, np.ndarray]):
 
     version: str | None = None
     beside: Any = None
+
+
+Held = TypeVar("Held")
+
+
+class Newest(Generic[Held]):
+    """What answers now, and how something newer takes its place: made beside it, then taken up at once.
+
+    Args:
+        now: what answers first.
+        make: what is newer than what it is given; None where nothing is. Its PaddockError leaves what answers in place.
+        told: what is said of one that was taken up, with None, or of one that stays, with the error.
+        every: seconds between two looks.
+
+    Attributes:
+        now: what answers; whoever reads it once sees one version.
+        taken_up: how often something newer took its place.
+        every, due: seconds between looks, and the time of the next by the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        now: Held,
+        make: Callable[[Held], Held | None],
+        told: Callable[[Held, PaddockError | None], None],
+        every: float = 1.0,
+    ) -> None:
+        self.now, self.taken_up = now, 0
+        self._make, self._told, self.every = make, told, every
+        self._one, self.due = threading.Lock(), time.monotonic() + every
+
+    def look(self) -> None:
+        """Take up what is newer, if it is time and no other thread does; from any thread."""
+        if time.monotonic() < self.due or not self._one.acquire(blocking=False):
+            return
+        try:
+            self.due = time.monotonic() + self.every
+            self._take_up(self._make)
+        except PaddockError as error:
+            self._told(self.now, error)
+        finally:
+            self._one.release()
+
+    def take_up(self, make: Callable[[Held], Held | None]) -> bool:
+        """Take up what `make` gives, after what another thread is taking up; return whether there was something.
+
+        Raises its PaddockError, which is told too.
+        """
+        with self._one:
+            try:
+                return self._take_up(make)
+            except PaddockError as error:
+                self._told(self.now, error)
+                raise
+
+    def _take_up(self, make: Callable[[Held], Held | None]) -> bool:
+        newer = make(self.now)
+        if newer is None:
+            return False
+        self.now = newer
+        self.taken_up += 1
+        self._told(newer, None)
+        return True

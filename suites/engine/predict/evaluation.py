@@ -42,9 +42,12 @@ def predict_of(
 
     `step` is computed in place of `eval_step`.
     """
-
     step = step or task.eval_step
-    run = _as_tensors(step) if eager else program(step)
+    return predict_with(task, _as_tensors(step) if eager else program(step), conv_algorithm)
+
+
+def predict_with(task: Task, run: Callable[..., Any], conv_algorithm: str = "auto") -> Predict:
+    """The same with what computes `eval_step`."""
     where = placement()  # of this thread; a server's threads call the function
 
     def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

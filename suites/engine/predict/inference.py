@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-import logging
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-import framework
+from framework import program
 from framework.atomic import atomic_file
 from framework.confined import confine
-from framework.errors import CheckpointError, ConfigError, DataError, NotSupportedError, PaddockError
+from framework.errors import CheckpointError, ConfigError, DataError, NotSupportedError
 from framework.graph.explanation import explain
 from framework.graph.files import is_export, save_program
 from framework.graph.passes import INFERENCE_PASSES
@@ -23,9 +20,8 @@ from framework.graph.reports import PassReport
 from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
-from framework.sealing import Seal, keys
-from suites.engine.config.building import build_runtime, build_task, limited, read_config, task_class
-from suites.engine.config.plugins import require_plugins
+from framework.sealing import Seal, expect_sealed, keys
+from suites.engine.config.building import build_runtime, build_task, limited, read_config
 from suites.engine.contract.capabilities import (
     Generates,
     Publishes,
@@ -36,19 +32,18 @@ from suites.engine.contract.capabilities import (
     write_picture,
     writer_of,
 )
-from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
-from suites.engine.contract.feeding import Feed, Outputs
-from suites.engine.contract.fitting import StepsOnHost, fitting_of
-from suites.engine.contract.prediction import Prediction
 from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.contract.resources import load_deployed
 from suites.engine.contract.task import Task
 from suites.engine.hosts.devices import placed
 from suites.engine.names import did_you_mean
 from suites.engine.predict.deploying import deployed_program
-from suites.engine.predict.evaluation import evaluate, predict_of, write_results
+from suites.engine.predict.evaluation import evaluate, predict_of, predict_with, write_results
+from suites.engine.predict.exported import open_export, open_onnx_file
 from suites.engine.predict.inputs import matched, new_name, read_inputs
-from suites.engine.predict.items import Predict, predict_items
+from suites.engine.predict.items import predict_items
+from suites.engine.predict.model import Memory, bytes_of, chunks, in_turns
+from suites.engine.predict.model import Model as Model
 from suites.engine.predict.quantizing import Quantization, quantize_for
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.train.profiling import StepProfile
@@ -56,56 +51,7 @@ from suites.engine.weights.lora.layers import merge_lora
 from suites.engine.weights.records import record_names
 from suites.engine.weights.runs import named_run
 
-T = TypeVar("T")
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Model:
-    """Something that predicts: a network and what stands around it.
-
-    Attributes:
-        processor: what stands around it.
-        inputs: names of the arrays that `predict` takes.
-        predict: the network.
-        replica: makes another `predict` on the same weights, to run at the same time in another thread.
-        types: element type and shape of inputs and outputs by name, where they are known: of an exported model.
-        feed: what makes the Program's inputs of a batch's arrays, of an exported model that has one.
-        generator: what makes a `TextGenerator` of it, of a run whose model writes token by token.
-    """
-
-    processor: Processor
-    inputs: tuple[str, ...]
-    predict: Predict
-    replica: Callable[[], Predict]
-    types: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
-    feed: Feed | None = None
-    generator: Callable[[CacheSettings], TextGenerator] | None = None
-
-    def __call__(self, inputs: Any) -> list[Prediction]:
-        """What the model says of each item.
-
-        Args:
-            inputs: an item as the processor has it, such as an image uint8 RGB [H, W, 3]; a path of a file or of
-                a folder of them; a text, where the model is about text; or a list of these.
-
-        Raises:
-            DataError: a file that is missing or damaged, named.
-        """
-        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-        items = itertools.chain.from_iterable(map(self._items, given))
-        found: list[Prediction] = []
-        for chunk in _chunks(items, self.processor.batch_size):
-            values = predict_items(self.processor, self.inputs, self.predict, chunk)
-            found += [Prediction(item, value, self.processor) for item, value in zip(chunk, values, strict=True)]
-        return found
-
-    def _items(self, given: Any) -> Iterator[Any]:
-        if isinstance(given, (str, Path)):
-            require_input(self.processor, str(given))
-            yield from (read() for _, read in self.processor.inputs(str(given)))
-        else:
-            yield given
+ONNX = "model.onnx"  # what `export_run` names it
 
 
 @dataclass(frozen=True)
@@ -145,7 +91,8 @@ def open_model(
     device: str | None = None,
     products: str | None = None,
 ) -> Model:
-    """Open a run folder (its best weights, or `weights`), a folder that `export_run` wrote, or published weights.
+    """Open a run folder (its best weights, or `weights`), a folder that `export_run` wrote, an ONNX file, or published
+    weights. An ONNX file that `export_run` did not write takes and gives bare tensors.
 
     With `overrides` of a run's config, what stands around the network is that of the config, for which the run's
     evaluation set must be there. `device` is by default that of a run where it is usable, and the CPU for an export;
@@ -156,18 +103,29 @@ def open_model(
     """
     if not path.exists():
         path = named_run(str(path)) or path
-    if is_export(path):
+    if not is_export(path) and not (path / "config.yml").is_file() and (path / ONNX).is_file():
+        path = path / ONNX
+    is_onnx = path.suffix == ".onnx" and path.is_file()
+    if path.exists():
+        expect_sealed(path)
+    if is_onnx or is_export(path):
         if overrides:
             raise ConfigError(f"{path}: an exported model is fixed and takes no -o; override the run and export again")
-        return _open_export(path, device or "cpu", products or "float32")
+        return (open_onnx_file if is_onnx else open_export)(path, device or "cpu", products or "float32")
     if (path / "config.yml").is_file():
         task = open_run(path, weights, overrides)
         processor = task.processor() if overrides else RunFolder(path).read_processor(task.processor_class)
         runtime = build_runtime(read_config(path))
+        step = program(task.eval_step)
         with placed(device, runtime, products):
-            predict = predict_of(task, conv_algorithm=runtime.conv_algorithm)
+            predict = predict_with(task, step, runtime.conv_algorithm)
         made = task.generator(processor) if isinstance(task, Generates) else None
-        return Model(processor, task.eval_inputs, *_in_turns(predict), generator=made)
+        size = bytes_of(task.model)
+
+        def memory() -> Memory:
+            return Memory(size, step.kept_bytes())
+
+        return Model(processor, task.eval_inputs, *in_turns(predict), generator=made, memory=memory)
     if not path.exists():
         hint = did_you_mean(str(path), record_names())
         raise CheckpointError(
@@ -265,7 +223,7 @@ def export_run(
     extra |= {"imports": config.imports()} if config.imports() else {}
     inputs = [fed[name] for name in task.eval_inputs]
     if onnx:
-        file = output / "model.onnx"
+        file = output / ONNX
         export(exported, file, output_names=list(expected), metadata=extra)
         found = Session(open_onnx(file)).run(inputs)
     else:
@@ -358,7 +316,7 @@ def infer_files(
     results: dict[str, Any] = {}
     told: list[tuple[str, list[str]]] = []
     size = batch_size or model.processor.batch_size
-    for chunk in _chunks(read_inputs(words, model.processor, report.skipped), size):
+    for chunk in chunks(read_inputs(words, model.processor, report.skipped), size):
         found = predict_items(model.processor, model.inputs, predict, [item for _, item in chunk])
         for (name, item), result in zip(chunk, found, strict=True):
             results[new_name(name, results)] = model.processor.summary(result)
@@ -382,11 +340,6 @@ def infer_files(
     return replace(report, answered=len(results))
 
 
-def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:
-    while chunk := list(itertools.islice(items, size)):
-        yield chunk
-
-
 def write_drawing(
     processor: Processor, path: Path, drawing: np.ndarray, files: Mapping[str, bytes], pictures: list[Path]
 ) -> None:
@@ -402,89 +355,6 @@ def write_drawing(
 
 def _conv_algorithm(run: Path) -> str:
     return build_runtime(read_config(run)).conv_algorithm
-
-
-def _open_export(path: Path, device: str, products: str) -> Model:
-    predictor = Predictor(path, device=device, products=products)
-    processor, names = _described(predictor, f"{path}/program.json")
-    if device != "cpu" and isinstance(processor, StepsOnHost):
-        _log.info("%s: runs on the CPU: its steps come in ever new shapes, which %s would compile each", path, device)
-        predictor, device = Predictor(path), "cpu"
-    with framework.device(device, products=products):
-        feed = feed_of(processor, path)
-    fitting = None if device == "cpu" else fitting_of(processor)
-
-    def with_names(own: Predictor) -> Predict:
-        def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            found = dict(zip(names, own.run(fitting.fill(arrays) if fitting else arrays), strict=True))
-            return fitting.cut(found, arrays) if fitting else found
-
-        return predict
-
-    # With a feed the inputs are other arrays than the Program's.
-    types = dict(zip(predictor.input_names, predictor.input_types, strict=True)) if feed is None else {}
-    types |= dict(zip(names, predictor.output_types, strict=True))
-    inputs = tuple(predictor.input_names)
-    if feed is None:
-        return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types)
-    predict = _Following(predictor, with_names, feed)
-    return Model(processor, inputs, predict, predict.replica, types, feed)
-
-
-def _described(predictor: Predictor, where: str) -> tuple[Processor, list[str]]:
-    """The processor and the names of the outputs that an export states beside its Program."""
-    extra, kinds = predictor.extra, {"suite": str, "processor": dict, "outputs": list, "imports": list}
-    for key, kind in kinds.items():
-        if key not in extra and key != "imports":
-            raise CheckpointError(f"{where}: lacks '{key}', which `paddock export` writes; export it again")
-        if not isinstance(extra.get(key, kind()), kind):
-            raise CheckpointError(f"{where}: '{key}' is a {type(extra[key]).__name__}; export it again")
-    names = [str(name) for name in extra["outputs"]]
-    if len(names) != len(set(names)) or len(names) != len(predictor.output_types):
-        count = len(predictor.output_types)
-        raise CheckpointError(f"{where}: names {len(names)} outputs, and the Program has {count}; export it again")
-    try:
-        return task_class(extra["suite"]).processor_class.from_metadata(extra["processor"]), names
-    except ConfigError:
-        require_plugins(map(str, extra.get("imports", ())), where)
-        raise
-    except PaddockError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise CheckpointError(f"{where}: 'processor' does not fit ({type(error).__name__}: {error})") from error
-
-
-class _Following:
-    """One worker's way through a model whose inputs, and whose network, follow what lies beside the export."""
-
-    def __init__(self, exported: Predictor, by_name: Callable[[Predictor], Predict], feed: Feed) -> None:
-        self._exported, self._by_name, self._feed = exported, by_name, feed
-        self._newer: Predictor | None = None  # as the feed had it last; this worker runs a replica of it
-        self._predict = by_name(exported)
-
-    def replica(self) -> _Following:
-        """For another worker."""
-        return _Following(self._exported.replica(), self._by_name, self._feed)
-
-    def __call__(self, arrays: dict[str, np.ndarray]) -> Outputs:
-        fed = self._feed(arrays)
-        if fed.network is not self._newer:
-            self._newer = fed.network
-            self._predict = self._by_name(self._exported if fed.network is None else fed.network.replica())
-        outputs = Outputs(self._predict(dict(fed.arrays)))
-        outputs.version, outputs.beside = fed.version, fed.beside
-        return outputs
-
-
-def _in_turns(predict: Predict) -> tuple[Predict, Callable[[], Predict]]:
-    """A traced function cannot be called by two threads at once, as either call may trace: they take turns."""
-    lock = threading.Lock()
-
-    def alone(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        with lock:
-            return predict(arrays)
-
-    return alone, lambda: alone
 
 
 def _difference(expected: list[np.ndarray], found: list[np.ndarray]) -> float:

@@ -46,9 +46,12 @@ class Client:
         retries: further attempts after a full queue (503) or a lost connection, with pauses that double and that the
             server's Retry-After may lengthen.
         token: what a guarded server wants to see.
+        model: that is asked, by its name, of a server of several; NAME@VERSION asks one of its versions.
     """
 
-    def __init__(self, url: str, *, timeout: float = 60.0, retries: int = 5, token: str | None = None) -> None:
+    def __init__(
+        self, url: str, *, timeout: float = 60.0, retries: int = 5, token: str | None = None, model: str | None = None
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise AttributeValueError(f"client: '{url}' is no address such as http://127.0.0.1:8080")
@@ -60,6 +63,7 @@ class Client:
         self._headers = {"Content-Type": "application/json"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
+        self._model = {} if model is None else {"model": model}
         self._idle: list[http.client.HTTPConnection] = []
 
     def encode(
@@ -76,6 +80,7 @@ class Client:
         Raises ServerError.
         """
         body = {"normalize": normalize, "encoding_format": "base64"} | ({"pooling": pooling} if pooling else {})
+        body |= self._model
         rows = [
             np.frombuffer(base64.b64decode(row["embedding"]), "<f4").astype(np.float32)
             for answer in self._in_parts("/v1/embeddings", items, batch_size, body)
@@ -85,7 +90,7 @@ class Client:
 
     def score(self, items: Iterable[Any], *, batch_size: int = 64) -> list[Any]:
         """Return the predictions for items, in the form that the model's suite gives them; raises ServerError."""
-        answers = self._in_parts("/v1/scores", items, batch_size, {})
+        answers = self._in_parts("/v1/scores", items, batch_size, self._model)
         return [row["result"] for answer in answers for row in answer["data"]]
 
     def health(self) -> dict[str, Any]:

@@ -42,6 +42,12 @@ class TooLarge(RequestError):
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+class Forbidden(RequestError):
+    """Who asks may not have this done."""
+
+    status = HTTPStatus.FORBIDDEN
+
+
 class UnknownCoding(RequestError):
     """The body is packed in a way that is not known."""
 

@@ -26,7 +26,19 @@ from framework.errors import AttributeValueError, PaddockError
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import Processor
 from suites.engine.serving.errors import Broken, DeadlineExceeded, QueueFull, RequestError, TooLarge
-from suites.engine.serving.reading import Batches, Bounds, Further, Order, ReadItems, Said, carry_out, main, read_items
+from suites.engine.serving.reading import (
+    Batches,
+    Bounds,
+    Drawing,
+    Further,
+    Order,
+    ReadItems,
+    Said,
+    carry_out,
+    draw_each,
+    main,
+    read_items,
+)
 
 _START_SECONDS = 60.0  # for a reader to import what it needs
 _END_SECONDS = 5.0  # to wait for the end of one that was killed
@@ -92,6 +104,14 @@ class _Reader:
             if (last := _told(said)) is not None:
                 yield last
 
+    def drawings(self, values: Sequence[Any], results: Sequence[Any], seconds: float) -> list[Drawing]:
+        """The items of values drawn with their results; raises as `items` does."""
+        with self._watched("the items again"):
+            self._order("drawings")
+            send(self._connection, (values, results))
+            found: list[Drawing] = _told(self._answer("the items again", seconds, lambda: None))
+            return found
+
     def _order(self, order: Order) -> None:
         if not self.ready:
             self._started()
@@ -151,6 +171,10 @@ class Reads(ABC):
         Raises PaddockError for items that do not go together, and as `items` does.
         """
 
+    @abstractmethod
+    def drawings(self, values: Sequence[Any], results: Sequence[Any], patience: float) -> list[Drawing]:
+        """The items of values, each drawn with its result; raises as `items` does."""
+
     def start(self) -> None:  # noqa: B027  (nothing to start)
         """Start what the first request would otherwise wait for."""
 
@@ -184,6 +208,12 @@ class Here(Reads):
             yield said.value
         if (last := _told(said)) is not None:
             yield last
+
+    def drawings(self, values: Sequence[Any], results: Sequence[Any], patience: float) -> list[Drawing]:
+        """See `Reads`."""
+        work = partial(draw_each, self._processor, self._bounds.decoded, values, results)
+        found: list[Drawing] = _told(carry_out(self._bounds, work))
+        return found
 
 
 class Readers(Reads):
@@ -230,6 +260,11 @@ class Readers(Reads):
         """See `Reads`."""
         with self._one(patience, slow) as reader:
             yield from reader.batches(items, self._bounds.seconds, slow)
+
+    def drawings(self, values: Sequence[Any], results: Sequence[Any], patience: float) -> list[Drawing]:
+        """See `Reads`."""
+        with self._one(patience, lambda: None) as reader:
+            return reader.drawings(values, results, self._bounds.seconds)
 
     @contextlib.contextmanager
     def _one(self, patience: float, slow: Callable[[], None]) -> Iterator[_Reader]:

@@ -19,7 +19,7 @@ from framework.data.kept import KeptBlocks
 from framework.data.worker import limit_library_threads
 from framework.errors import PaddockError
 from suites.engine.contract.batch import Batch
-from suites.engine.contract.capabilities import ManyBatches
+from suites.engine.contract.capabilities import ManyBatches, picture
 from suites.engine.predict.items import batches_of
 
 _LATER = 2.0  # seconds that the server has to end a reader before the system does
@@ -44,7 +44,7 @@ class Bounds:
     memory: int
 
 
-Order = Literal["items", "batches"]  # to make of JSON values, or of items
+Order = Literal["items", "batches", "drawings"]  # to make of JSON values, of items, or of values and results
 Further = Literal["next", "stop"]  # whether the batch after one that was sent is wanted
 
 
@@ -58,6 +58,18 @@ class ReadItems(NamedTuple):
     costs: list[int]
     truncated: list[bool]
     decoded: int
+
+
+class Drawing(NamedTuple):
+    """An item with what is predicted for it.
+
+    Args:
+        kind: `image/jpeg`, or `text/plain`.
+        data: a file, or UTF-8.
+    """
+
+    kind: str
+    data: bytes
 
 
 class Said(NamedTuple):
@@ -95,6 +107,8 @@ def _serve(connection: Connection) -> None:
         kept.put_back(free)
         if order == "items":
             _send_items(connection, processor, bounds, kept)
+        elif order == "drawings":
+            _send_drawings(connection, processor, bounds)
         else:
             _send_batches(connection, processor, bounds)
 
@@ -108,6 +122,13 @@ def _send_items(connection: Connection, processor: Any, bounds: Bounds, kept: Ke
     send(connection, said)
     if items:
         send_each(connection, items, kept)
+
+
+def _send_drawings(connection: Connection, processor: Any, bounds: Bounds) -> None:
+    with _timed(bounds):
+        values, results = receive(connection)
+        said = carry_out(bounds, partial(draw_each, processor, bounds.decoded, values, results))
+    send(connection, said)
 
 
 def _send_batches(connection: Connection, processor: Any, bounds: Bounds) -> None:
@@ -188,6 +209,19 @@ def read_items(processor: Any, most: int, values: Sequence[Any]) -> ReadItems:
         )
     items = _of_each(processor.from_json, values)
     return ReadItems(items, [processor.cost(i) for i in items], [processor.truncated(i) for i in items], size)
+
+
+def draw_each(processor: Any, most: int, values: Sequence[Any], results: Sequence[Any]) -> list[Drawing]:
+    """The items of values, each with what is predicted for it."""
+    items = read_items(processor, most, values).items
+    return [_drawn(processor, item, result) for item, result in zip(items, results, strict=True)]
+
+
+def _drawn(processor: Any, item: Any, result: Any) -> Drawing:
+    drawing = processor.draw(item, result)
+    if isinstance(drawing, str):
+        return Drawing("text/plain", drawing.encode())
+    return Drawing("image/jpeg", picture(processor, drawing, ".jpg"))
 
 
 def _of_each(work: Any, values: Sequence[Any]) -> list[Any]:

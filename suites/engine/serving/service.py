@@ -37,9 +37,10 @@ from suites.engine.serving.errors import (
 )
 from suites.engine.serving.metrics import Metrics
 from suites.engine.serving.readers import Here, Readers, Reads, most_readers
-from suites.engine.serving.reading import Bounds, ReadItems
+from suites.engine.serving.reading import Bounds, Drawing, ReadItems
 from suites.engine.serving.workers import BatchDone, Run, Workers
 
+RAW = ""  # no pooling has this name
 _READER_BYTES = 256 << 20  # that a reader may take beyond three times what it decodes
 _QUICK_BYTES = 1 << 20  # of a request's text that may be read in this process, if it is quick to read
 _INLINE_BYTES, _INLINE_ITEMS = 4096, 16  # of it: more is read in another thread, so that nobody else waits
@@ -97,7 +98,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Job:
-    """An item and what is wanted of it: each want is a pooling's name, for a vector, or None, for the prediction."""
+    """An item and what is wanted of it: each want is a pooling's name, for a vector; None, for the prediction as it is
+    served; or RAW, for the prediction as `draw` takes it.
+    """
 
     item: Any
     wants: tuple[str | None, ...]
@@ -164,8 +167,6 @@ class Service:
         self.readers = self._reads(bounds)
         self._reading = ThreadPoolExecutor(max(most_readers(settings.readers), 1) + 1, "paddock-reading")
         self._quickly = ThreadPoolExecutor(2, "paddock-quick-reading")
-        self.draining = False  # nothing new is taken
-        self.inside = 0  # requests that were let in and are not answered
         self._decoded = 0  # bytes of their items
         self._warm = False
 
@@ -203,7 +204,7 @@ class Service:
         """Why the server takes no requests now; None if it does."""
         if not self._warm:
             return "the first run is not done"
-        return "it is shutting down" if self.draining or self.batcher.closed else self.trouble()
+        return "it is shutting down" if self.batcher.closed else self.trouble()
 
     # -- what the model is
     @property
@@ -317,6 +318,16 @@ class Service:
         finally:
             self._decoded -= size
 
+    async def draw(
+        self, values: Sequence[Any], results: Sequence[Any], *, gone: asyncio.Future[Any] | None = None
+    ) -> list[Drawing]:
+        """Draw items with their RAW results; raises as `ask` does."""
+        seconds = self.settings.timeout
+        found: list[Drawing] = await self._elsewhere(
+            self._reading, seconds, gone, self.readers.drawings, values, results, seconds
+        )
+        return found
+
     async def ask_raw(
         self, arrays: Mapping[str, np.ndarray], *, timeout: float | None = None, gone: asyncio.Future[Any] | None = None
     ) -> dict[str, np.ndarray]:
@@ -410,14 +421,16 @@ class Service:
                     outputs = predict(arrays)
                     self._learn_types(arrays, outputs)
                     version = outputs.version if isinstance(outputs, Outputs) else None
-                    for want in wants - {None}:
+                    for want in wants - {None, RAW}:
                         found[want] = processor.embeddings(outputs, batch, want or "")
                         self._widths[want] = found[want].shape[-1]
                     yield outputs, batch
 
             with contextlib.closing(batches):
-                if None in wants:
-                    found[None] = [processor.served(result) for result in joined(processor, outputs_of())]
+                if wants & {None, RAW}:
+                    found[RAW] = joined(processor, outputs_of())
+                    if None in wants:
+                        found[None] = [processor.served(result) for result in found[RAW]]
                 else:
                     deque(outputs_of(), maxlen=0)
             return [_Found([found[want][i] for want in job.wants], version) for i, job in enumerate(jobs)]

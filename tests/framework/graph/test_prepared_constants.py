@@ -94,3 +94,18 @@ def test_a_frozen_program_does_not_see_later_changes_of_a_state():
     first = f(x).numpy().copy()
     w.numpy()[...] = 0
     assert np.array_equal(f(x).numpy(), first)
+
+
+def test_kept_bytes_are_those_of_the_arena_and_of_what_was_prepared():
+    w = state(256, 512)
+    f = framework.program(lambda x: ops.relu(ops.matmul(ops.relu(x), w)), pass_names=passes.INFERENCE_PASSES)
+    x = normal(32, 256)
+    compiled = f.program_for(x)
+    assert compiled.kept_bytes() == 0
+    before = live_bytes()
+    f(x)
+    kept = live_bytes() - before
+    assert kept >= w.numpy().nbytes  # the weight in the kernel's own form
+    assert compiled.kept_bytes() == pytest.approx(kept, abs=4096) and f.kept_bytes() == compiled.kept_bytes()
+    compiled.forget_plans()
+    assert compiled.kept_bytes() <= kept - w.numpy().nbytes

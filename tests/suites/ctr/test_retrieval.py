@@ -168,7 +168,7 @@ def test_published_items_are_those_of_the_rows_and_the_network_published_with_th
     run(
         tmp_path, MODELS[1], "second", publish={"to": str(exported), "every": 0.05}, runtime={"epochs": 1, "workers": 0}
     )
-    served.feed._next = 0.0  # a second later
+    served.feed.newest.due = 0.0  # a second later
     (found,), (fresh,) = answers(served, value), answers(open_model(exported), value)
     assert found == fresh and [found] != before
     task = open_run(tmp_path / "second", tmp_path / "second" / "weights" / "last.safetensors")

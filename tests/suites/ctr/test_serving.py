@@ -138,7 +138,7 @@ def test_rows_that_are_cut_in_their_place_cost_errors_and_no_server_until_they_a
 
     _, export, _ = served
     model = open_model(export)
-    model.feed._every = model.feed._next = 0.0
+    model.feed.newest.every = model.feed.newest.due = 0.0
     path = export / "rows" / json.loads((export / "rows" / LIST).read_text())["files"][0]
     with toy.running(model, Settings(name="clicks")) as server, Client(server.url, retries=0) as client:
         expected, whole = client.score(ROWS), path.read_bytes()
@@ -215,7 +215,7 @@ def test_a_publication_holds_the_network_that_its_rows_were_trained_with(folder)
     expected = answers(last)
     assert not np.allclose(before, expected, atol=1e-4)
     np.testing.assert_allclose(answers(open_model(folder / "exported")), expected, atol=1e-6)
-    served.feed._next = 0.0  # a second later
+    served.feed.newest.due = 0.0  # a second later
     np.testing.assert_allclose(answers(served), expected, atol=1e-6)
     assert len(list((folder / "exported" / "rows").glob("*.dense"))) <= 2
     rows_only = f"publish={json.dumps(to | {'dense': False})}"
@@ -361,7 +361,7 @@ def test_a_model_that_is_renewed_under_load_with_harm_mixed_in_answers_every_goo
     keys, names = signs_of(table), []
     answers_of, harmed, done = collections.defaultdict(set), collections.Counter(), threading.Event()
     model = open_model(export)
-    model.feed._every = model.feed._next = 0.0
+    model.feed.newest.every = model.feed.newest.due = 0.0
 
     def ask(client):
         while not done.is_set():

@@ -13,8 +13,8 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from suites.engine.contract.capabilities.generating import CacheSettings, Sampling
 from suites.engine.predict.inference import open_model
 from suites.engine.serving.generation.engine import EngineLimits
+from suites.engine.serving.models import Writes
 from suites.engine.serving.service import Settings
-from suites.engine.serving.web.server import Writes
 from suites.engine.weights.runs import named_run
 from suites.nlp.writing import Limits, Prompt, Search, Writer, steps
 from tests.suites.engine.serving.toy import running
@@ -166,7 +166,7 @@ def test_a_common_prefix_counts_as_cached(ask):
 
 
 def test_a_client_that_leaves_frees_its_pages(server, ask):
-    pool = server._engine.pool
+    pool = server.models.versions[0].engine.pool
     answer = ask.raw("/v1/completions", prompt="a", max_tokens=60, stream=True, stop=["never there"])
     answer.read(10)
     answer.close()
@@ -271,3 +271,27 @@ def test_a_cache_without_a_page_is_refused(model):
         model.generator(CacheSettings(megabytes=0.0001))
     with pytest.raises(Exception, match="megabytes is -1"):
         CacheSettings(megabytes=-1)
+
+
+def test_streams_go_on_to_their_end_while_newer_versions_take_the_models_place(model):
+    with running(model, Settings(name="tiny"), writes=Writes(CacheSettings(megabytes=1), LIMITS)) as server:
+        ask, done = Asking(server), threading.Event()
+        expected = ask.text("a small", max_tokens=50, seed=1)
+        found = []
+
+        def stream():
+            while not done.is_set():
+                chunks = ask.chunks("/v1/completions", prompt="a small", max_tokens=50, seed=1)
+                found.append("".join(c["choices"][0]["text"] for c in chunks))
+
+        workers = [threading.Thread(target=stream) for _ in range(3)]
+        for thread in workers:
+            thread.start()
+        for _ in range(3):
+            server.models.load("tiny")
+        done.set()
+        for thread in workers:
+            thread.join(60)
+        assert server.models.versions[0].label == "4"
+        assert len(found) >= 3 and set(found) == {expected}
+    assert server.status == 0

@@ -12,13 +12,14 @@ import numpy as np
 import pydantic
 from fastapi import FastAPI, Request, Response
 
-from suites.engine.serving.errors import NotThere, RequestError, shown
-from suites.engine.serving.generation.engine import Engine
-from suites.engine.serving.metrics import CONTENT_TYPE, text_of
+from suites.engine.serving.errors import RequestError, shown
+from suites.engine.serving.metrics import CONTENT_TYPE, Labelled, text_of
+from suites.engine.serving.models import Models
 from suites.engine.serving.pooling import normalized
-from suites.engine.serving.service import Answer, Service
-from suites.engine.serving.split import Split
-from suites.engine.serving.web import open_inference
+from suites.engine.serving.reading import Drawing
+from suites.engine.serving.service import RAW, Answer
+from suites.engine.serving.versions import Version
+from suites.engine.serving.web import open_inference, page, repository
 from suites.engine.serving.web.gates import Gate, Heads, SameSite
 from suites.engine.serving.web.http import (
     PROBLEMS,
@@ -31,6 +32,7 @@ from suites.engine.serving.web.http import (
     install_errors,
     json_response,
     parse,
+    taken_of,
     while_connected,
 )
 from suites.engine.serving.web.openai import add_generation
@@ -99,6 +101,15 @@ class EmbeddingsAnswer(pydantic.BaseModel):
 class ScoresRequest(_Asked):
     """Items whose predictions are wanted."""
 
+    draw: bool = pydantic.Field(False, description="Whether each item comes back with its prediction drawn on it.")
+
+
+class Drawn(pydantic.BaseModel):
+    """An item with what is predicted for it."""
+
+    type: Literal["image/jpeg", "text/plain"]
+    data: str = pydantic.Field(description="A picture in base64, or the text.")
+
 
 class Score(pydantic.BaseModel):
     """A prediction, in the form that the model's suite gives it."""
@@ -106,6 +117,7 @@ class Score(pydantic.BaseModel):
     index: int
     result: Any
     truncated: bool
+    drawing: Drawn | None = pydantic.Field(None, description="The item with its prediction, where it is asked for.")
     version: str | None = pydantic.Field(None, description="Of what answered, of a model that is renewed while served.")
 
 
@@ -118,7 +130,7 @@ class ScoresAnswer(pydantic.BaseModel):
 
 
 def make_app(
-    models: Service | Split,
+    models: Models,
     *,
     token: str | None = None,
     say: Callable[[str], None] | None = None,
@@ -126,51 +138,54 @@ def make_app(
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
     any_host: bool = False,
-    engine: Engine | None = None,
 ) -> FastAPI:
-    """Return the application of a service whose workers run.
+    """Return the application of models whose workers run.
 
     Args:
-        models: the model, or several between which requests are shared out.
+        models: the models.
         token: what clients must show, as `Authorization: Bearer TOKEN`; None lets everybody in.
         say: gets what belongs in a log.
         most: requests at a time; more get 503.
         hosts, origins, any_host: see `gates.SameSite`.
-        engine: what writes texts, of a model that does; it runs.
     """
-    split = models if isinstance(models, Split) else Split(models.settings.name, models)
-    service = split.first
     app = FastAPI(
-        title=f"Paddock: {split.name}",
+        title=f"Paddock: {', '.join(each.name for each in models.all)}",
         description="Items of all requests share batches; see docs/howto/serving.md.",
         version="1",
         openapi_tags=[{"name": "v1"}, {"name": "health"}, {"name": "open inference protocol v2"}],
     )
     install_errors(app)
-    bodies = Bodies(service.settings.max_body, service.settings.max_bodies)
-    _add_v1(app, split, bodies)
-    _add_models(app, split)
-    if engine is not None:
-        s = service.settings
-        add_generation(app, engine, [s.name], bodies, s.max_values, s.max_chars)
-    _add_health(app, split, engine)
-    open_inference.add_routes(app, split, bodies)
+    bodies = Bodies(models.settings.max_body, models.settings.max_bodies)
+    _add_v1(app, models, bodies)
+    _add_models(app, models)
+    if any(version.engine is not None for version in models.versions):
+        add_generation(app, models, bodies)
+    _add_health(app, models)
+    open_inference.add_routes(app, models, bodies)
+    page.add_routes(app, models)
+    repository.add_routes(app, models, bodies, guarded=token is not None)
     if token is not None:
         app.add_middleware(Guard, token=token)
     app.add_middleware(SameSite, hosts=hosts, origins=origins, any_host=any_host)
     app.add_middleware(Heads)
-    app.add_middleware(Gate, door=service, most=most)
-    app.add_middleware(Observed, metrics=service.metrics, say=say or (lambda text: print(text, file=sys.stderr)))
+    app.add_middleware(Gate, door=models, most=most)
+    app.add_middleware(Observed, traffic=models.traffic, say=say or (lambda text: print(text, file=sys.stderr)))
     return app
 
 
-def _add_v1(app: FastAPI, split: Split, bodies: Bodies) -> None:
-    most = split.first.settings.max_values
+def _add_v1(app: FastAPI, models: Models, bodies: Bodies) -> None:
+    most = models.settings.max_values
 
-    async def answer(service: Service, request: Request, asked: _Asked, pooling: str | None) -> Answer:
+    async def answer(version: Version, request: Request, asked: _Asked, *wants: str | None) -> Answer:
         return await while_connected(
-            request, lambda gone: service.ask(asked.items(), (pooling,), timeout=asked.timeout(), gone=gone)
+            request, lambda gone: version.service.ask(asked.items(), wants, timeout=asked.timeout(), gone=gone)
         )
+
+    async def drawn(version: Version, request: Request, asked: _Asked, found: Answer) -> list[dict[str, Any]]:
+        drawings = await while_connected(
+            request, lambda gone: version.service.draw(asked.items(), found.results[1], gone=gone)
+        )
+        return [{"drawing": _written(drawing)} for drawing in drawings]
 
     @app.post(
         "/v1/embeddings",
@@ -183,10 +198,10 @@ def _add_v1(app: FastAPI, split: Split, bodies: Bodies) -> None:
         """Vectors of items."""
         async with bodies.of(request) as body:
             asked = await aside(len(body), parse, EmbeddingsRequest, body, most)
-            service = split.pick(asked.model, asked.user)
-            found = await answer(service, request, asked, service.pooling(asked.pooling))
+            version = models.take(taken_of(request), asked.model, asked.user)
+            found = await answer(version, request, asked, version.service.pooling(asked.pooling))
             numbers = sum(map(len, found.results[0]))
-            return await aside(numbers, _embeddings_answer, service, asked, found)
+            return await aside(numbers, _embeddings_answer, models.told(version), asked, found)
 
     @app.post(
         "/v1/scores",
@@ -203,37 +218,39 @@ def _add_v1(app: FastAPI, split: Split, bodies: Bodies) -> None:
         """
         async with bodies.of(request) as body:
             asked = await aside(len(body), parse, ScoresRequest, body, most)
-            service = split.pick(asked.model, asked.user)
-            found = await answer(service, request, asked, None)
+            version = models.take(taken_of(request), asked.model, asked.user)
+            found = await answer(version, request, asked, None, *([RAW] if asked.draw else []))
+            drawings = await drawn(version, request, asked, found) if asked.draw else [{}] * len(found.results[0])
         rows = [
-            {"index": i, "result": result, "truncated": cut} | ({} if version is None else {"version": version})
-            for i, (result, cut, version) in enumerate(
-                zip(found.results[0], found.truncated, found.versions, strict=True)
+            {"index": i, "result": result, "truncated": cut, **drawing}
+            | ({} if renewed is None else {"version": renewed})
+            for i, (result, cut, renewed, drawing) in enumerate(
+                zip(found.results[0], found.truncated, found.versions, drawings, strict=True)
             )
         ]
-        return json_response({"data": rows, **_tail(service, found)})
+        return json_response({"data": rows, **_tail(models.told(version), found)})
 
 
-def _add_models(app: FastAPI, split: Split) -> None:
+def _add_models(app: FastAPI, models: Models) -> None:
     started = int(time.time())
 
     def described(name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": started, "owned_by": "paddock"}
 
     @app.get("/v1/models", tags=["v1"])
-    async def models() -> Response:
+    async def names() -> Response:
         """The names that a request may give, as clients of OpenAI's API ask for them."""
-        return json_response({"object": "list", "data": [described(name) for name in split.names()]})
+        return json_response({"object": "list", "data": [described(name) for name in models.names()]})
 
     @app.get("/v1/models/{model}", tags=["v1"], responses={404: {"model": Problem}})
     async def model_of(model: str) -> Response:
         """One of them."""
-        if model not in split.names():
-            raise NotThere(f"there is no model '{model[:200]}'; there is {', '.join(map(repr, split.names()))}")
+        if model not in models.names():
+            models.of(model)
         return json_response(described(model))
 
 
-def _embeddings_answer(service: Service, asked: EmbeddingsRequest, found: Answer) -> Response:
+def _embeddings_answer(model: str, asked: EmbeddingsRequest, found: Answer) -> Response:
     vectors = np.asarray(found.results[0], np.float32)
     if asked.normalize and len(vectors):
         vectors = normalized(vectors)
@@ -246,23 +263,37 @@ def _embeddings_answer(service: Service, asked: EmbeddingsRequest, found: Answer
         {"object": "embedding", "index": i, "embedding": vector, "truncated": cut}
         for i, (vector, cut) in enumerate(zip(written, found.truncated, strict=True))
     ]
-    return json_response({"object": "list", "data": rows, **_tail(service, found)})
+    return json_response({"object": "list", "data": rows, **_tail(model, found)})
 
 
-def _tail(service: Service, found: Answer) -> dict[str, Any]:
+def _written(drawing: Drawing) -> dict[str, str]:
+    is_text = drawing.kind.startswith("text/")
+    return {
+        "type": drawing.kind,
+        "data": drawing.data.decode() if is_text else base64.b64encode(drawing.data).decode(),
+    }
+
+
+def _tail(model: str, found: Answer) -> dict[str, Any]:
     usage = {"prompt_tokens": found.cost, "total_tokens": found.cost}
-    return {"model": service.settings.name, "usage": usage}
+    return {"model": model, "usage": usage}
 
 
-def _add_health(app: FastAPI, split: Split, engine: Engine | None) -> None:
+def _add_health(app: FastAPI, models: Models) -> None:
     @app.get("/health", tags=["health"], responses={503: {"model": Problem}})
     async def health() -> Response:
         """Whether requests are answered now, and what waits."""
-        state = {"model": split.name, "waiting": sum(service.batcher.waiting for service in split.services)}
-        problem = split.not_ready() or (engine.trouble() if engine is not None else None)
+        names = ", ".join(each.name for each in models.all)
+        state = {"model": names, "waiting": sum(version.service.batcher.waiting for version in models.versions)}
+        problem = models.not_ready()
         return json_response(state | {"error": shown(problem)}, 503) if problem else json_response(state)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     async def metrics() -> Response:
         """Figures for Prometheus."""
-        return Response(text_of([service.metrics for service in split.services]), media_type=CONTENT_TYPE)
+        rows = [
+            Labelled(slot.now.model, slot.now.label, slot.now.service.metrics, slot.swaps, slot.refusals)
+            for each in models.all
+            for slot, _ in each.slots
+        ]
+        return Response(text_of(models.traffic, rows), media_type=CONTENT_TYPE)

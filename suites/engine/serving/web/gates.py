@@ -15,7 +15,7 @@ _PROBES = ("/health", "/metrics", "/v2/health/live", "/v2/health/ready")
 
 
 class Door(Protocol):
-    """What `Gate` knows of a service: whether it drains, and how many requests are inside."""
+    """What `Gate` knows of a server: whether it drains, and how many requests are inside."""
 
     draining: bool
     inside: int

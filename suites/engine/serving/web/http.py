@@ -11,6 +11,7 @@ import traceback
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import pydantic
 import pydantic_core
@@ -22,13 +23,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framework.errors import PaddockError
 from suites.engine.serving.errors import Cancelled, QueueFull, RequestError, TooLarge, UnknownCoding, shown
-from suites.engine.serving.metrics import Metrics
+from suites.engine.serving.metrics import Traffic
+from suites.engine.serving.models import Taken
 
 BODY_SECONDS = 30.0  # in which a body must have come
 _LARGE = 1 << 16
 _GZIP = 1032  # times as large as it came, at most, is what gzip unpacks to
 _CHEAP_VALUES = 1 << 12
-_OPEN = ("/health", "/v2/health/live", "/v2/health/ready")
+_TAKEN = "paddock.taken"  # in a request's scope
+_VERSION = b"paddock-version"
+_OPEN = ("/", "/health", "/v2/health/live", "/v2/health/ready")  # the page asks for the token
 
 Schema = TypeVar("Schema", bound=pydantic.BaseModel)
 T = TypeVar("T")
@@ -254,12 +258,18 @@ class Guard:
             await json_response({"error": message}, 401, headers)(scope, receive, send)
 
 
-class Observed:
-    """Counts and times every answer, and makes an unexpected error an answer too."""
+def taken_of(request: Request) -> Taken:
+    """What a request holds until it is answered."""
+    found: Taken = request.scope[_TAKEN]
+    return found
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, say: Callable[[str], None]) -> None:
+
+class Observed:
+    """Counts and times every answer, says which version gave it, and makes an unexpected error an answer too."""
+
+    def __init__(self, app: ASGIApp, traffic: Traffic, say: Callable[[str], None]) -> None:
         self._app = app
-        self._metrics = metrics
+        self._traffic = traffic
         self._say = say
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -269,14 +279,17 @@ class Observed:
             return
         start = time.monotonic()
         status = 0
+        taken = scope[_TAKEN] = Taken()
 
         async def observed_send(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                names = [quote(version.name, safe="@").encode() for version in taken.versions]
+                message["headers"] = [*message["headers"], *((_VERSION, name) for name in names)]
             await send(message)
 
-        self._metrics.in_flight.inc()
+        self._traffic.in_flight.inc()
         try:
             await self._app(scope, receive, observed_send)
         except Exception as error:
@@ -285,6 +298,8 @@ class Observed:
                 answer = json_response({"error": f"internal error: {type(error).__name__}; the log has more"}, 500)
                 await answer(scope, receive, observed_send)
         finally:
-            self._metrics.in_flight.dec()
+            who = [(version.model, version.label) for version in taken.versions[:1]] or [("", "")]
+            taken.drop()
+            self._traffic.in_flight.dec()
             path = getattr(scope.get("route"), "path", "none")  # the pattern: a client cannot make up new ones
-            self._metrics.request(path, status or 499, time.monotonic() - start)
+            self._traffic.request(path, status or 499, time.monotonic() - start, *who[0])

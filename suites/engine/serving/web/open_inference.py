@@ -15,11 +15,13 @@ import pydantic_core
 from fastapi import FastAPI, Request, Response
 
 from framework.extras import DISTRIBUTION
+from suites.engine.predict.bare import BareTensors
 from suites.engine.run.environment import package_version
 from suites.engine.serving.errors import NotThere, RequestError, shown
+from suites.engine.serving.models import Models
 from suites.engine.serving.service import Service
-from suites.engine.serving.split import Split
-from suites.engine.serving.web.http import PROBLEMS, Bodies, aside, body_of, json_response, while_connected
+from suites.engine.serving.versions import Version
+from suites.engine.serving.web.http import PROBLEMS, Bodies, aside, body_of, json_response, taken_of, while_connected
 from suites.engine.serving.web.protocol import (
     HEADER,
     InferRequest,
@@ -30,27 +32,26 @@ from suites.engine.serving.web.protocol import (
 )
 
 ITEMS, RESULTS, EMBEDDINGS = "items", "results", "embeddings"
-VERSION = "1"
 _LONGEST = 10**12  # microseconds; a larger number is no float
 _TAGS: list[Any] = ["open inference protocol v2"]
 Outputs = dict[str, np.ndarray | TextTensor]
 
 
-def add_routes(app: FastAPI, split: Split, bodies: Bodies) -> None:
+def add_routes(app: FastAPI, models: Models, bodies: Bodies) -> None:
     """Add all routes of the protocol."""
-    _add_health(app, split)
-    _add_metadata(app, split)
+    _add_health(app, models)
+    _add_metadata(app, models)
 
-    async def infer(request: Request, model: str, version: str = VERSION) -> Response:
+    async def infer(request: Request, model: str, version: str | None = None) -> Response:
         """Run the model; see the protocol for the body."""
-        _check(split, model, version)
+        _version(models, model, version)
         async with bodies.of(request) as body:
-            header, most = request.headers.get(HEADER), split.first.settings.max_values
+            header, most = request.headers.get(HEADER), models.settings.max_values
             asked, inputs = await aside(len(body), read_request, body, header, most)
-            service = split.pick(model, _user(asked))
-            outputs, renewed = await while_connected(request, lambda gone: _infer(service, asked, inputs, gone))
+            taken = models.take(taken_of(request), model, _user(asked), version)
+            outputs, renewed = await while_connected(request, lambda gone: _infer(taken.service, asked, inputs, gone))
         binary = _binary_outputs(asked, outputs)
-        head: dict[str, Any] = {"model_name": service.settings.name, "model_version": version}
+        head: dict[str, Any] = {"model_name": taken.model, "model_version": taken.label}
         head |= {} if asked.id is None else {"id": asked.id}
         head |= {"parameters": {"version": ",".join(renewed)}} if renewed else {}
         numbers = sum(math.prod(tensor.shape) for tensor in outputs.values())
@@ -65,46 +66,48 @@ def add_routes(app: FastAPI, split: Split, bodies: Bodies) -> None:
         )
 
 
-def _add_health(app: FastAPI, split: Split) -> None:
+def _add_health(app: FastAPI, models: Models) -> None:
     def health(problem: str | None) -> Response:
         return json_response({"error": shown(problem)}, 503) if problem else Response(status_code=200)
 
     @app.get("/v2/health/live", tags=_TAGS)
     async def live() -> Response:
         """Whether the workers run and none is stuck."""
-        return health(split.trouble())
+        return health(models.trouble())
 
     @app.get("/v2/health/ready", tags=_TAGS)
     async def ready() -> Response:
         """Whether requests are answered now."""
-        return health(split.not_ready())
+        return health(models.not_ready())
 
-    async def model_ready(model: str, version: str = VERSION) -> Response:
+    async def model_ready(model: str, version: str | None = None) -> Response:
         """Whether this model answers requests now."""
-        return health(_check(split, model, version).not_ready())
+        return health(models.not_ready() if models.draining else _version(models, model, version).service.not_ready())
 
     for path in ("/v2/models/{model}/ready", "/v2/models/{model}/versions/{version}/ready"):
         app.add_api_route(path, model_ready, methods=["GET"], tags=_TAGS)
 
 
-def _add_metadata(app: FastAPI, split: Split) -> None:
+def _add_metadata(app: FastAPI, models: Models) -> None:
     @app.get("/v2", tags=_TAGS)
     async def server() -> Response:
         """What serves here."""
-        return json_response(
-            {"name": "paddock", "version": package_version(DISTRIBUTION), "extensions": ["binary_tensor_data"]}
-        )
+        extensions = ["binary_tensor_data", "model_repository"]
+        return json_response({"name": "paddock", "version": package_version(DISTRIBUTION), "extensions": extensions})
 
-    async def metadata(model: str, version: str = VERSION) -> Response:
+    async def metadata(model: str, version: str | None = None) -> Response:
         """What the model takes and gives."""
-        service = _check(split, model, version)
-        inputs = [{"name": ITEMS, "datatype": "BYTES", "shape": [-1]}, *_described(service.input_types())]
-        outputs = [{"name": RESULTS, "datatype": "BYTES", "shape": [-1]}]
+        service = _version(models, model, version).service
+        inputs, outputs = _described(service.input_types()), []
+        if not isinstance(service.processor, BareTensors):
+            inputs.insert(0, {"name": ITEMS, "datatype": "BYTES", "shape": [-1]})
+            outputs.append({"name": RESULTS, "datatype": "BYTES", "shape": [-1]})
         if service.poolings:
             outputs.append({"name": EMBEDDINGS, "datatype": "FP32", "shape": [-1, -1]})
         outputs += _described(service.output_types())
+        versions = [each.label for each in models.of(model).versions]
         return json_response(
-            {"name": model, "versions": [VERSION], "platform": "paddock", "inputs": inputs, "outputs": outputs}
+            {"name": model, "versions": versions, "platform": "paddock", "inputs": inputs, "outputs": outputs}
         )
 
     for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
@@ -119,12 +122,14 @@ def _described(types: dict[str, tuple[str, tuple[int, ...]]]) -> list[dict[str, 
     ]
 
 
-def _check(split: Split, model: str, version: str) -> Service:
-    """The model of a name; of the split's the first, which takes and gives what the others do."""
-    service = split.first if model == split.name else split.pick(model)
-    if version != VERSION:
-        raise NotThere(f"{model} has no version '{version}'; it has {VERSION}")
-    return service
+def _version(models: Models, model: str, label: str | None) -> Version:
+    """A version that answers; of a model with several the first, which takes and gives what the others do."""
+    versions = models.of(model).versions
+    found = next((version for version in versions if label in (None, version.label)), None)
+    if found is None:
+        known = ", ".join(version.label for version in versions)
+        raise NotThere(f"{model} has no version '{(label or '')[:200]}'; it has {known}")
+    return found
 
 
 def _user(asked: InferRequest) -> str | None:

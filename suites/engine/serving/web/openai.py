@@ -16,7 +16,8 @@ from starlette.responses import StreamingResponse
 from framework.errors import NotSupportedError, PaddockError
 from suites.engine.serving.errors import Cancelled, NotThere, RequestError, TooLarge, shown
 from suites.engine.serving.generation.engine import Engine, Piece, Ticket, Wish
-from suites.engine.serving.web.http import PROBLEMS, Bodies, aside, body_of, json_response, parse
+from suites.engine.serving.models import Models
+from suites.engine.serving.web.http import PROBLEMS, Bodies, aside, body_of, json_response, parse, taken_of
 from suites.engine.serving.web.openai_forms import (
     Asked,
     ChatRequest,
@@ -30,19 +31,15 @@ from suites.engine.serving.web.openai_forms import (
 Form = TypeVar("Form", bound=Asked)
 
 
-def add_generation(
-    app: FastAPI, engine: Engine, names: Sequence[str], bodies: Bodies, most: int, characters: int
-) -> None:
+def add_generation(app: FastAPI, models: Models, bodies: Bodies) -> None:
     """Add both routes.
 
     Args:
         app: the application.
-        engine: what writes; it runs.
-        names: by which requests may call the model, its own first.
+        models: the models, some of which write; they run.
         bodies: of requests.
-        most: values of a request's JSON.
-        characters: of a prompt, or of all messages of a chat.
     """
+    most, characters = models.settings.max_values, models.settings.max_chars
 
     async def read(request: Request, schema: type[Form]) -> Form:
         async with bodies.of(request) as body:
@@ -57,8 +54,9 @@ def add_generation(
         async def answer() -> Response:
             asked = await read(request, CompletionRequest)
             _check_length("prompt", max(map(len, asked.prompts())), characters)
+            name, engine = _writer(models, request, asked)
             prompts = [await asyncio.to_thread(engine.generator.encode, text) for text in asked.prompts()]
-            return await _written(request, engine, _Answer(asked, names, asked.new_tokens(), False), prompts)
+            return await _written(request, engine, _Answer(asked, name, asked.new_tokens(), False), prompts)
 
         return await _in_openai_form(answer, CompletionRequest)
 
@@ -69,8 +67,9 @@ def add_generation(
         async def answer() -> Response:
             asked = await read(request, ChatRequest)
             _check_length("messages", sum(len(each["content"]) for each in asked.plain()), characters)
+            name, engine = _writer(models, request, asked)
             prompt = await asyncio.to_thread(engine.generator.encode_chat, asked.plain())
-            return await _written(request, engine, _Answer(asked, names, asked.new_tokens(), True), [prompt])
+            return await _written(request, engine, _Answer(asked, name, asked.new_tokens(), True), [prompt])
 
         return await _in_openai_form(answer, ChatRequest)
 
@@ -80,16 +79,11 @@ class _Answer:
     """What stands around the texts of an answer."""
 
     asked: Asked
-    names: Sequence[str]
+    name: str
     new_tokens: int | None
     chat: bool
     created: int = field(default_factory=lambda: int(time.time()))
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    def __post_init__(self) -> None:
-        if self.asked.model is not None and self.asked.model not in self.names:
-            known = ", ".join(map(repr, self.names))
-            raise NotThere(f"model: there is no model '{self.asked.model[:200]}' that writes; there is {known}")
 
     def whole(self, choices: Sequence[Any], *, chunk: bool, usage: Any = None) -> dict[str, Any]:
         """The object of an answer, or of a chunk of it."""
@@ -98,9 +92,23 @@ class _Answer:
             "id": f"{'chatcmpl' if self.chat else 'cmpl'}-{self.id}",
             "object": f"{kind}.chunk" if chunk and self.chat else kind,
             "created": self.created,
-            "model": self.names[0],
+            "model": self.name,
             "choices": choices,
         } | ({} if usage is None else {"usage": usage})
+
+
+def _writer(models: Models, request: Request, asked: Asked) -> tuple[str, Engine]:
+    """The name and the engine of the version that a request asks, which holds it until it is answered."""
+    writers = {version.model: None for version in models.versions if version.engine is not None}
+    name = asked.model
+    if name is not None and name not in writers and name.rpartition("@")[0] not in writers:
+        raise NotThere(f"model: there is no model '{name[:200]}' that writes; there is {', '.join(map(repr, writers))}")
+    if name is None and len(writers) == 1:
+        name = next(iter(writers))
+    version = models.take(taken_of(request), name, asked.user)
+    if version.engine is None:
+        raise NotThere(f"model: {version.name} writes no texts")
+    return models.told(version), version.engine
 
 
 def _check_length(name: str, length: int, most: int) -> None:

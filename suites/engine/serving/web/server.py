@@ -10,21 +10,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import uvicorn
 
 from framework.errors import DataError
 from suites.engine.command_line import INTERRUPTED
-from suites.engine.contract.capabilities.generating import CacheSettings
-from suites.engine.predict.inference import Model
-from suites.engine.serving.generation.engine import Engine, EngineLimits
+from suites.engine.predict.model import Model
+from suites.engine.serving.models import Models, Offer, Share, Writes
 from suites.engine.serving.service import Service, Settings
-from suites.engine.serving.split import Arm, Split
+from suites.engine.serving.versions import Source
 from suites.engine.serving.web.app import make_app
 from suites.engine.serving.web.connections import Bounds
 from suites.engine.serving.web.http import BODY_SECONDS
@@ -70,84 +69,62 @@ class Place:
         return not self.hosts and self.host not in ("localhost", "::1") and not self.host.startswith("127.")
 
 
-class Other(NamedTuple):
-    """A further model that a server answers with.
-
-    Attributes:
-        model: it.
-        name: by which a request asks for it alone.
-        share: of the requests that name none, between 0 and 1.
-    """
-
-    model: Model
-    name: str
-    share: float
-
-
-class Writes(NamedTuple):
-    """How a model that writes is asked.
-
-    Attributes:
-        cache: of keys and values.
-        limits: of requests and steps.
-    """
-
-    cache: CacheSettings
-    limits: EngineLimits
-
-
 class Server:
-    """One model on one address, or several between which requests are shared out.
+    """Models on one address.
 
     Attributes:
         url: where it answers once `run` was called.
-        service: the model; of several the first.
+        models: the models.
     """
 
     def __init__(
         self,
-        model: Model,
+        models: Model | Sequence[Offer],
         settings: Settings,
         place: Place,
         *,
-        others: Sequence[Other] = (),
-        name: str | None = None,
         say: Callable[[str], None] | None = None,
         writes: Writes | None = None,
+        memory: int | None = None,
+        every: float = 1.0,
     ) -> None:
-        """Runs the networks once and takes the address.
+        """Opens the models, runs each once and takes the address.
 
         Args:
-            model: the model.
-            settings: its name, and what is allowed; of the others, too, but for their names.
+            models: the models; one that is open already has the name that `settings` say.
+            settings: what is allowed, of each model.
             place: where to listen.
-            others: further models.
-            name: under which requests are shared out; by default that of the first model.
             say: gets what belongs in a log; by default standard error, which nobody waits for.
-            writes: how the first model writes texts; None for one that does not.
+            writes: how models that write texts do; None: they do not.
+            memory: bytes for all models; by default those of the machine.
+            every: seconds between two looks for newer versions.
 
-        Raises OSError if the address is not to be had, AttributeValueError for names or shares that do not go together.
+        Raises OSError if the address is not to be had, and what `Models` raises.
         """
         self._log = Log()
         self._say = say or self._log
         self._drain = place.drain
         self._failed = False
-        self.service = Service(model, settings, on_death=self._worker_died, say=self._say)
-        arms = [
-            Arm(Service(o.model, replace(settings, name=o.name), on_death=self._worker_died, say=self._say), o.share)
-            for o in others
-        ]
-        self._split = Split(name or settings.name, self.service, arms)
-        for service in self._split.services:
-            service.warm_up()
-        self._engine = None
-        if writes is not None and model.generator is not None:
-            self._engine = Engine(model.generator(writes.cache), writes.limits, self._say)
-            self._engine.warm_up()
+        offers = [_opened(models, settings.name)] if isinstance(models, Model) else models
+        self.models = Models(
+            offers,
+            settings,
+            writes=writes,
+            memory=memory,
+            on_death=self._worker_died,
+            say=self._say,
+            drain=place.drain,
+            every=every,
+        )
         self._socket = _listen(place.host, place.port)
         host = f"[{place.host}]" if ":" in place.host else place.host
         self.url = f"{'https' if place.certificate else 'http'}://{host}:{self._socket.getsockname()[1]}"
-        self._server = _DrainingServer(_config(self._split, place, self._say, self._engine), self.service, place)
+        self._server = _DrainingServer(_config(self.models, place, self._say), self.models, place)
+
+    @property
+    def service(self) -> Service:
+        """What answers for the first model."""
+        return self.models.versions[0].service
 
     def run(self) -> int:
         """Serve until SIGTERM, SIGHUP, Ctrl-C or `stop`; finish what was taken; return the exit status.
@@ -158,14 +135,9 @@ class Server:
         sys.setswitchinterval(_SWITCH_SECONDS)
         try:
             with _noting_signals(at_hangup=self.stop) as received:
-                for service in self._split.services:
-                    service.start()
-                if self._engine is not None:
-                    self._engine.start()
+                self.models.start()
                 self._server.run(sockets=[self._socket])
-                finished = min(service.close(self._drain) for service in self._split.services)  # all are closed
-                if self._engine is not None:
-                    finished = self._engine.close(self._drain) and finished
+                finished = self.models.close(self._drain)
         finally:
             sys.setswitchinterval(before)
             self._socket.close()
@@ -189,6 +161,11 @@ class Server:
             self.stop()
 
 
+def _opened(model: Model, name: str) -> Offer:
+    """A model that is open already."""
+    return Offer(name, (Share(Source.of_model(model), 1.0),))
+
+
 class _Loop(asyncio.SelectorEventLoop):
     """An event loop whose servers give a handshake of TLS so many seconds: the web server has no option for it."""
 
@@ -206,9 +183,9 @@ class _Loop(asyncio.SelectorEventLoop):
 class _DrainingServer(uvicorn.Server):
     """Once told to end it takes no requests, says so to who asks for its health, and ends when it has answered all."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, place: Place) -> None:
+    def __init__(self, config: uvicorn.Config, models: Models, place: Place) -> None:
         super().__init__(config)
-        self._service = service
+        self._models = models
         self._place = place
         self._until: float | None = None
 
@@ -220,11 +197,11 @@ class _DrainingServer(uvicorn.Server):
     def begin_drain(self) -> None:
         """Take no requests from here on; from any thread."""
         self._until = time.monotonic() + self._place.drain
-        self._service.draining = True
+        self._models.draining = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal, end at once at the second."""
-        if self._service.draining:
+        if self._models.draining:
             self.should_exit = True
             super().handle_exit(sig, frame)
         else:
@@ -233,22 +210,22 @@ class _DrainingServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether to end."""
-        over = self._until is not None and (self._service.inside == 0 or time.monotonic() > self._until)
+        over = self._until is not None and (self._models.inside == 0 or time.monotonic() > self._until)
         return await super().on_tick(counter) or over
 
 
-def _config(split: Split, place: Place, say: Callable[[str], None], engine: Engine | None) -> uvicorn.Config:
+def _config(models: Models, place: Place, say: Callable[[str], None]) -> uvicorn.Config:
     app = make_app(
-        split,
+        models,
         token=place.token,
         say=say,
         most=place.max_connections,
         hosts=place.hosts,
         origins=place.origins,
         any_host=place.any_host,
-        engine=engine,
     )
-    answer = max(split.first.settings.timeout, 0.0 if engine is None else engine.limits.seconds)
+    writing = [version.engine.limits.seconds for version in models.versions if version.engine is not None]
+    answer = max(models.settings.timeout, *writing, 0.0)
     seconds = BODY_SECONDS + 2 * answer  # the last part for a client that reads slowly
     bounds = Bounds(place.max_connections, header_seconds=place.header_seconds, request_seconds=seconds)
     return uvicorn.Config(

@@ -6,7 +6,7 @@ import pytest
 from framework.errors import CheckpointError
 from framework.sealing import keys
 from suites.engine.cli import main
-from suites.engine.predict.inference import open_model
+from suites.engine.predict.inference import export_run, open_model
 from suites.engine.train.training import train
 from tests.framework.sealing.test_sealing import pem
 from tests.suites.engine import toy  # noqa: F401  (registers the suite)
@@ -52,9 +52,13 @@ def test_commands_take_the_keys(made, capsys):
     assert "--decrypt: takes the source of a key" in capsys.readouterr().err
 
 
-def test_a_plain_export_is_refused_where_a_signature_is_asked_for(made):
+@pytest.mark.parametrize("name", ["plain", "run", "onnx", "onnx/model.onnx"])
+def test_what_has_no_seal_is_refused_where_a_signature_is_asked_for(made, name):
+    if name.startswith("onnx") and not (made / "onnx").exists():
+        pytest.importorskip("onnx", reason="the extra onnx is not installed")
+        export_run(made / "run", made / "onnx", onnx=True)
     with keys(verify=made / "owner.pub.pem"), pytest.raises(CheckpointError, match="is not sealed, and only what"):
-        open_model(made / "plain")
+        open_model(made / name)
 
 
 @pytest.mark.parametrize("form", ["onnx", "peft"])

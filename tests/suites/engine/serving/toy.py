@@ -15,20 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from framework import Tensor, ops, program
+from framework import Tensor, onnx, ops, program
 from framework.errors import DataError
 from framework.graph.files import save_program
+from framework.graph.ir import Program
+from framework.graph.passes import INFERENCE_PASSES
 from framework.tensors import from_numpy
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.registry import register
+from suites.engine.serving.models import Offer, Share, Writes
 from suites.engine.serving.pooling import pool
 from suites.engine.serving.service import Settings
-from suites.engine.serving.web.server import Other, Place, Server, Writes
+from suites.engine.serving.versions import Source
+from suites.engine.serving.web.server import Place, Server
 
 WORDS, WIDTH, LONGEST = 64, 8, 512
 TABLE = np.random.default_rng(0).normal(size=(WORDS, WIDTH)).astype(np.float32)
+
+
+EXTRA = {"suite": "toy_words", "outputs": ["tokens"], "processor": {}}
 
 
 class WordsProcessor(ServedProcessor):
@@ -93,8 +100,8 @@ class WordsProcessor(ServedProcessor):
     def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
         return pool(outputs["tokens"], batch["offsets"], pooling)
 
-    def draw(self, item: Any, result: Any) -> np.ndarray:
-        raise NotImplementedError
+    def draw(self, item: Any, result: Any) -> str:
+        return f"{' '.join(item)}: {result['label']}"
 
 
 class ShortWordsProcessor(WordsProcessor):
@@ -112,24 +119,48 @@ class WordsTask:
     processor_class = WordsProcessor
 
 
-def export(folder: Path) -> Path:
-    """Write the model as `paddock export` does."""
-    table = from_numpy(TABLE)
+def export(folder: Path, scale: float = 1.0) -> Path:
+    """Write the model as `paddock export` does; with `scale` its vectors are so many times as long."""
+    save_program(network(scale, INFERENCE_PASSES), folder, extra=EXTRA)
+    return folder
+
+
+def export_onnx(file: Path, extra: dict[str, Any] | None = None, scale: float = 1.0) -> Path:
+    """Write the model as `paddock export --format onnx` does, or with other properties than its own."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    metadata = EXTRA if extra is None else extra
+    onnx.export(network(scale, onnx.EXPORT_PASSES), file, output_names=["tokens"], metadata=metadata)
+    return file
+
+
+def network(scale: float, passes: Sequence[str]) -> Program:
+    """Word ids to token vectors."""
+    table = from_numpy(TABLE * np.float32(scale))
     table.persistable, table.name = True, "table"
     ids = from_numpy(np.zeros(2, np.int64))
     ids.name = "ids"
-    compiled = program(lambda inputs: {"tokens": lookup(table, inputs["ids"])}).program_for({"ids": ids})
-    extra = {"suite": "toy_words", "outputs": ["tokens"], "processor": {}}
-    save_program(compiled.program, folder, extra=extra)
-    return folder
+    compiled = program(lambda inputs: {"tokens": lookup(table, inputs["ids"])}, pass_names=passes)
+    found: Program = compiled.program_for({"ids": ids}).program
+    return found
+
+
+def offer(name: str, *models: Model | Path, shares: Sequence[float] = (1.0,)) -> Offer:
+    """Models or folders under a name, with labels a, b, ... where they are several."""
+    labels = "abcdef" if len(models) > 1 else [""]
+    found = []
+    for model, share, label in zip(models, shares, labels, strict=False):
+        source = Source(model, open_model, label) if isinstance(model, Path) else Source.of_model(model)
+        source.label = label
+        found.append(Share(source, share))
+    return Offer(name, tuple(found))
 
 
 def lookup(table: Tensor, ids: Tensor) -> Tensor:
     return ops.embedding(table, ids)
 
 
-def model(folder: Path) -> Model:
-    return open_model(export(folder))
+def model(folder: Path, scale: float = 1.0) -> Model:
+    return open_model(export(folder, scale))
 
 
 def vector(text: str, pooling: str = "mean") -> np.ndarray:
@@ -140,18 +171,18 @@ def vector(text: str, pooling: str = "mean") -> np.ndarray:
 
 @contextlib.contextmanager
 def running(
-    model: Model,
+    models: Model | Sequence[Offer],
     settings: Settings = Settings(name="words"),  # noqa: B008
     *,
-    others: Sequence[Other] = (),
-    name: str | None = None,
     writes: Writes | None = None,
+    memory: int | None = None,
+    every: float = 1.0,
     **place: Any,
 ) -> Iterator[Server]:
     """A server in a thread; `server.said` holds its log, `server.status` its exit status afterwards."""
     said: list[str] = []
     where = Place(**{"port": 0, **place})
-    server = Server(model, settings, where, others=others, name=name, say=said.append, writes=writes)
+    server = Server(models, settings, where, say=said.append, writes=writes, memory=memory, every=every)
     server.said = said  # type: ignore[attr-defined]
 
     def run() -> None:
