@@ -263,6 +263,7 @@ MAKERS: dict[str, Callable[[], Iterator[Files]]] = {
     "image": pictures,
     "weights": weights,
     "onnx": models,
+    "native": programs,
     "program": programs,
     "source": archives,
     "config": configs,

@@ -35,7 +35,7 @@ SAID = (
     *("cut off", "cut or damaged", "outside of the file", "is no snapshot", "header too large", "is no number"),
     *("no whole Parquet file", "over limits.line_bytes", "holds a NUL byte", "no video that FFmpeg reads"),
     *("begins no TFRecord", "no SequenceExample", "none or another's", "a whole number from 1 on"),
-    *("an ONNX file has at most", "4300 digits"),
+    *("an ONNX file has at most", "4300 digits", "more values than are allowed"),
 )
 
 
