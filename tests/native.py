@@ -71,6 +71,7 @@ def _library() -> ctypes.CDLL:
     for name in ("input_info", "output_info"):
         getattr(library, f"paddock_{name}").argtypes = (c_void_p, c_int32, POINTER(Info))
     library.paddock_run.argtypes = (c_void_p, c_void_p, c_int32)
+    library.paddock_metadata_at.argtypes = (c_void_p, c_char_p, POINTER(c_char_p))
     library.paddock_output.argtypes = (c_void_p, c_int32, POINTER(RawTensor))
     library.paddock_load.argtypes = (c_char_p, c_void_p, POINTER(c_void_p))
     library.paddock_clone.argtypes = (c_void_p, POINTER(c_void_p))
@@ -134,6 +135,12 @@ class NativePredictor:
     @property
     def metadata(self) -> dict[str, Any]:
         return json.loads(C.paddock_metadata(self.handle))
+
+    def part(self, pointer: str) -> str:
+        """The part of the metadata at a JSON pointer."""
+        text = c_char_p()
+        checked(C.paddock_metadata_at(self.handle, pointer.encode(), byref(text)))
+        return (text.value or b"").decode()
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Copies of the outputs."""

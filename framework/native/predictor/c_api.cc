@@ -306,6 +306,15 @@ paddock_status paddock_output_info(const paddock_predictor* p, int32_t index, pa
 
 const char* paddock_metadata(const paddock_predictor* p) { return p ? p->self->extra().c_str() : nullptr; }
 
+paddock_status paddock_metadata_at(paddock_predictor* p, const char* pointer, const char** text) {
+  return guarded([&] {
+    expect(p, "predictor");
+    expect(pointer, "pointer");
+    expect(text, "text");
+    *text = p->self->extra_at(pointer).c_str();
+  });
+}
+
 paddock_status paddock_run(paddock_predictor* p, const paddock_tensor* inputs, int32_t count) {
   return guarded([&] {
     expect(p, "predictor");

@@ -275,6 +275,37 @@ const Json* Json::find(std::string_view name) const {
   return found != last && found->name == name ? &found->value : nullptr;
 }
 
+namespace {
+
+// One step of a pointer: a name, in which ~1 stands for / and ~0 for ~, or a place in a list.
+const Json* step(const Json& from, std::string_view word) {
+  if (from.is(Json::Kind::kArray)) {
+    uint32_t index = 0;
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), index);
+    const bool whole = read.ec == std::errc() && read.ptr == word.data() + word.size();
+    return whole && index < from.count ? from.elements + index : nullptr;
+  }
+  std::string name;
+  for (size_t i = 0; i < word.size(); ++i) {
+    const bool escape = word[i] == '~' && i + 1 < word.size();
+    name.push_back(escape ? (word[++i] == '1' ? '/' : '~') : word[i]);
+  }
+  return from.find(name);
+}
+
+}  // namespace
+
+const Json* Json::at(std::string_view pointer) const {
+  const Json* found = this;
+  while (found && !pointer.empty()) {
+    if (pointer[0] != '/') return nullptr;
+    const size_t end = std::min(pointer.find('/', 1), pointer.size());
+    found = step(*found, pointer.substr(1, end - 1));
+    pointer.remove_prefix(end);
+  }
+  return found;
+}
+
 const char* kind_name(Json::Kind kind) {
   constexpr const char* names[] = {"null",     "true or false", "a whole number", "a huge number",
                                    "a number", "a text",        "a list",         "an object"};

@@ -31,6 +31,8 @@ struct Json {
   std::string_view string() const { return {text, count}; }
   // The value of that name in an object; null where there is none.
   const Json* find(std::string_view name) const;
+  // The value at a JSON pointer (RFC 6901) such as "/classes/0"; null where there is none.
+  const Json* at(std::string_view pointer) const;
   // Of an array.
   const Json* items_begin() const { return elements; }
   const Json* items_end() const { return elements + count; }

@@ -127,6 +127,10 @@ PADDOCK_EXPORT paddock_status paddock_output_info(const paddock_predictor* predi
 /* What the exporter stored beside the network (preprocessing, classes), as JSON; lives as long as the predictor. */
 PADDOCK_EXPORT const char* paddock_metadata(const paddock_predictor* predictor);
 
+/* The part of it at a JSON pointer (RFC 6901), such as "/processor/class_names/0": a text's own characters, of all else
+ * its JSON. Lives as long as the predictor. PADDOCK_BAD_ARGUMENT where there is nothing. */
+PADDOCK_EXPORT paddock_status paddock_metadata_at(paddock_predictor* predictor, const char* pointer, const char** text);
+
 /* Runs once. `inputs` are `count` tensors in the order of paddock_input_info; their memory is read during the call and
  * not copied. */
 PADDOCK_EXPORT paddock_status paddock_run(paddock_predictor* predictor, const paddock_tensor* inputs, int32_t count);

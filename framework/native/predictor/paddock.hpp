@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -145,6 +146,14 @@ class Predictor {
   std::vector<TensorInfo> inputs() const { return infos(paddock_input_count(self_.get()), paddock_input_info); }
   std::vector<TensorInfo> outputs() const { return infos(paddock_output_count(self_.get()), paddock_output_info); }
   std::string metadata() const { return paddock_metadata(self_.get()); }
+  // The part of it at a JSON pointer such as "/processor/class_names/0"; nothing where there is none.
+  std::optional<std::string> metadata(const std::string& pointer) {
+    const char* text = nullptr;
+    const paddock_status status = paddock_metadata_at(self_.get(), pointer.c_str(), &text);
+    if (status == PADDOCK_BAD_ARGUMENT) return std::nullopt;
+    expect_ok(status);
+    return text;
+  }
 
   // Runs once. The outputs are views that live until the next run, release() or the end of the predictor.
   std::vector<TensorView> run(const std::vector<TensorView>& inputs) {

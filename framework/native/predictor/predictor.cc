@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-
-#include "predictor/json.h"
 
 namespace paddock::predictor {
 namespace {
@@ -76,8 +73,10 @@ class Predictor::Turn {
 
 std::unique_ptr<Predictor> Predictor::load(const std::string& folder, const Options& options) {
   Export e = read_export(folder, options.limits, options.map_weights);
-  auto about = std::make_shared<const About>(About{std::move(e.inputs), std::move(e.outputs), std::move(e.fixed_by),
-                                                   std::move(e.extra), std::move(e.state_names), options});
+  auto parsed = std::make_unique<const JsonDocument>(e.extra);
+  auto about =
+      std::make_shared<const About>(About{std::move(e.inputs), std::move(e.outputs), std::move(e.fixed_by),
+                                          std::move(e.extra), std::move(parsed), std::move(e.state_names), options});
   return std::unique_ptr<Predictor>(new Predictor(std::move(about), std::move(e.module), std::move(e.states)));
 }
 
@@ -178,6 +177,19 @@ void Predictor::release_results() {
   Turn turn(*this);
   results_.clear();
   has_results_ = false;
+}
+
+const std::string& Predictor::extra_at(const std::string& pointer) {
+  Turn turn(*this);
+  const auto [part, is_new] = parts_.try_emplace(pointer);
+  if (!is_new) return part->second;
+  const Json* found = about_->parsed->root().at(pointer);
+  if (!found) {
+    parts_.erase(part);
+    fail(ErrorKind::kAttribute, "predictor: the model's metadata have nothing at '", pointer, "'");
+  }
+  part->second = found->is(Json::Kind::kString) ? found->string() : about_->parsed->source(*found);
+  return part->second;
 }
 
 const std::string& Predictor::memory_report() {

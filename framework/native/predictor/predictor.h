@@ -1,11 +1,13 @@
 // An exported model, ready to run: what the C interface hands out.
 #pragma once
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "op/record.h"
+#include "predictor/json.h"
 #include "predictor/program_file.h"
 
 namespace paddock::predictor {
@@ -37,6 +39,8 @@ class Predictor {
   const std::vector<NamedType>& outputs() const { return about_->outputs; }
   bool fixed_shapes() const { return !about_->fixed_by.empty(); }
   const std::string& extra() const { return about_->extra; }
+  // The part of `extra` at a JSON pointer: a text's own characters, of others their JSON. Lives as long as this.
+  const std::string& extra_at(const std::string& pointer);
 
   // Runs once on tensors of the caller's memory. Results live until the next run.
   void run(std::vector<Tensor> inputs);
@@ -53,6 +57,7 @@ class Predictor {
   struct About {
     std::vector<NamedType> inputs, outputs;
     std::string fixed_by, extra;
+    std::unique_ptr<const JsonDocument> parsed;  // of `extra`
     std::vector<std::string> state_names;
     Options options;
   };
@@ -71,6 +76,7 @@ class Predictor {
   std::vector<TensorType> fitting_;  // inputs whose plan was found to fit into the memory that a run may plan
   std::unique_ptr<Recorder> recorder_;
   std::string report_, profile_;
+  std::map<std::string, std::string> parts_;  // of `extra`, that were asked for
   std::atomic<int64_t> user_{0};  // the process whose thread is using it; 0: none
 };
 

@@ -141,6 +141,7 @@ def test_null_pointers_are_errors(product):
         lambda: C.paddock_options_set(None, b"levels", 1),
         lambda: C.paddock_set_instruction_set(None),
         lambda: C.paddock_memory_report(None, None),
+        lambda: C.paddock_metadata_at(model.handle, None, None),
     ):
         with refused("BAD_ARGUMENT", "is a null pointer"):
             checked(call())
@@ -375,3 +376,16 @@ def test_the_threads_are_those_of_the_process():
     checked(C.paddock_set_threads(3))
     assert framework.num_threads() == 3
     checked(C.paddock_set_threads(before))
+
+
+def test_parts_of_the_metadata_are_found_by_their_pointers(tmp_path):
+    extra = {"a/b": {"~": [1.50, {"": None}]}, "names": ["über", 'quote " and \\'], "n": 7}
+    model = NativePredictor(saved(tmp_path, lambda x: x * 2.0, X, extra=extra))
+    for pointer, part in {
+        "/a~1b/~0/0": "1.5", "/a~1b/~0/1/": "null", "/names/0": "über", "/names/1": 'quote " and \\', "/n": "7",
+    }.items():  # fmt: skip
+        assert model.part(pointer) == part == model.part(pointer)
+    assert model.metadata == extra
+    for pointer in ("names", "/names/2", "/names/-1", "/names/0/0", "/names/0x", "/other", "/"):
+        with refused("BAD_ARGUMENT", "the model's metadata have nothing at "):
+            model.part(pointer)
