@@ -1,6 +1,6 @@
 // Times calls of an exported model through paddock.hpp: native_overhead EXPORT CALLS
-// Inputs are zeros in the shapes of the export. Prints milliseconds of loading and of the first call, then microseconds of
-// a call, from the mean of CALLS calls.
+// Inputs are zeros in the shapes of the export. Prints milliseconds of loading and of the first call, then microseconds
+// of a call, from the mean of CALLS calls.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -48,7 +48,8 @@ struct Prepared {
 Prepared prepared(paddock::Predictor& model, const example::Picture& picture) {
   const std::string list = "/processor/transforms", frame = list + "/0", normal = list + "/1";
   const std::string kind = text_at(model, frame + "/type");
-  const bool unknown = model.metadata(list + "/2") || model.metadata(frame + "/interp") || model.metadata(normal + "/bgr");
+  const bool unknown =
+      model.metadata(list + "/2") || model.metadata(frame + "/interp") || model.metadata(normal + "/bgr");
   const bool resize = kind == "Resize";
   if (unknown || (kind != "Letterbox" && !resize) || text_at(model, normal + "/type") != "Normalize")
     throw std::runtime_error("prepares pictures by Letterbox or Resize, then Normalize; the export wants " +

@@ -1,5 +1,5 @@
-// Pictures as Paddock prepares them in Python, bit for bit: resized as OpenCV's linear way for bytes, framed, normalised.
-// A picture is read from a binary PPM; for other kinds, fill a Picture by the decoder of your choice.
+// Pictures as Paddock prepares them in Python, bit for bit: resized as OpenCV's linear way for bytes, framed,
+// normalised. A picture is read from a binary PPM; for other kinds, fill a Picture by the decoder of your choice.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -128,7 +128,8 @@ inline Placed stretched(const Picture& p, int height, int width) {
 // Scaled to fit into the size, in the middle or at the top left of a canvas of the colour `fill` (RGB in [0, 1]).
 inline Placed letterboxed(const Picture& p, int height, int width, const std::array<double, 3>& fill, bool centred) {
   const double scale = std::min(double(height) / p.height, double(width) / p.width);
-  const int h = std::max(1, int(std::nearbyint(p.height * scale))), w = std::max(1, int(std::nearbyint(p.width * scale)));
+  const int h = std::max(1, int(std::nearbyint(p.height * scale))),
+            w = std::max(1, int(std::nearbyint(p.width * scale)));
   Placed inner = stretched(p, h, w);
   const int top = centred ? (height - h) / 2 : 0, left = centred ? (width - w) / 2 : 0;
   std::array<uint8_t, 3> colour{};

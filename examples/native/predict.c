@@ -1,9 +1,11 @@
 /* Runs an exported model on raw tensors, in C99:
  *
- *   cc -std=c99 predict.c -o predict $(PKG_CONFIG_PATH=$(python -m framework.extend --pkg-config) pkg-config --cflags --libs paddock)
+ *   export PKG_CONFIG_PATH=$(python -m framework.extend --pkg-config)
+ *   cc -std=c99 predict.c -o predict $(pkg-config --cflags --libs paddock)
  *   ./predict exported/ input0.bin input1.bin ...
  *
- * Each file holds one input's elements in the shape that the model was exported with. Writes output0.bin, output1.bin, ...
+ * Each file holds one input's elements in the shape that the model was exported with. Writes output0.bin, output1.bin,
+ * ...
  */
 #include <paddock.h>
 #include <stdio.h>

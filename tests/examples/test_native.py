@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import framework
 from framework import nn, no_grad, ops, tensor
+from framework.extend import include_dir, library_dir
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.predictor import Predictor
@@ -100,7 +102,7 @@ def assert_predicts(program, exported, arrays, folder):
 
 
 def test_a_c_program_says_what_is_wrong(built, network, tmp_path):
-    exported, arrays = network
+    exported, _ = network
     (tmp_path / "short.bin").write_bytes(b"1234")
     for words, said in (
         ([tmp_path / "nowhere"], "nowhere/program.json: cannot be opened"),
@@ -121,6 +123,40 @@ def test_a_part_of_the_package_that_there_is_not_is_refused_by_cmake(compiler, t
         done = subprocess.run(words, capture_output=True, text=True)
         assert bool(done.returncode) == bool(status), done.stderr
     assert "paddock has no part 'training'" in done.stderr
+
+
+PAGE = (ROOT / "docs" / "howto" / "native.md").read_text()
+WARNINGS = ("-Wall", "-Werror")
+
+
+@pytest.mark.parametrize("language, ending, standard", [("c", "c", "c99"), ("cpp", "cc", "c++17")])
+def test_the_programs_of_the_page_run_and_give_the_scores_of_python(compiler, tmp_path, language, ending, standard):
+    tool("pkg-config", "no pkg-config on this machine")
+    (source,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)
+    (tmp_path / f"hello.{ending}").write_text(source)
+    weights = tensor(np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32))
+    zeros = np.zeros((1, 96, 96, 3), np.float32)
+    classifier = framework.program(lambda x: ops.matmul(ops.mean(ops.cos(x), axes=(1, 2)), weights))
+    save_program(classifier.program_for(zeros).program, tmp_path / "exported")
+    environment = os.environ | {"PKG_CONFIG_PATH": printed("--pkg-config")}
+    flags = run("pkg-config", "--cflags", "--libs", "paddock", env=environment).split()
+    made = compiler if language == "c" else shutil.which("c++")
+    run(made, f"-std={standard}", *WARNINGS, f"hello.{ending}", "-o", "hello", *flags, cwd=tmp_path)
+    (scores,) = Predictor(tmp_path / "exported").run([zeros])[0]
+    assert run(tmp_path / "hello", cwd=tmp_path).split() == [f"{score:g}" for score in scores]
+    (tmp_path / "exported" / "program.json").unlink()
+    done = subprocess.run([tmp_path / "hello"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0 and "exported/program.json: cannot be opened" in done.stderr
+
+
+def test_what_is_shipped_is_under_15_mb_and_shows_c_symbols_by_their_version():
+    libraries = sorted(library_dir().glob("*.so"))
+    assert {"libpaddock.so", "libpaddock_cpu_baseline.so"} <= {path.name for path in libraries}
+    assert sum(path.stat().st_size for path in libraries) < 15 * 2**20
+    declared = set(re.findall(r"\b(paddock_\w+)\(", (include_dir() / "paddock.h").read_text()))
+    shown = run(tool("nm", "no C++ compiler on this machine"), "-D", "--defined-only", library_dir() / "libpaddock.so")
+    assert len(declared) > 25
+    assert set(re.findall(r"\b(paddock_\w+)@@PADDOCK_1$", shown, re.M)) == declared
 
 
 TRANSFORMS = {

@@ -64,7 +64,7 @@ class PADDOCK_API Executable {
   void finish(const Plan& plan, const std::vector<Tensor>& states, const std::vector<Tensor>& results);
 
   ProgramDesc program_;
-  std::list<Plan> plans_;                 // most recent first
+  std::list<Plan> plans_;                                  // most recent first
   std::shared_ptr<std::vector<PreparedBlocks>> prepared_;  // of every instruction
   std::shared_ptr<Storage> arena_;
   std::vector<Tensor> values_;

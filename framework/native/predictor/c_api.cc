@@ -1,12 +1,11 @@
 // paddock.h over Predictor: arguments are checked, exceptions become statuses.
-#include "predictor/paddock.h"
-
 #include <limits>
 #include <mutex>
 #include <new>
 
 #include "core/parallel.h"
 #include "op/isa.h"
+#include "predictor/paddock.h"
 #include "predictor/predictor.h"
 
 using paddock::DType;
@@ -109,10 +108,14 @@ void expect_kernels() {
 int64_t* limit_of(predictor::Options& o, const std::string& name) {
   auto& l = o.limits;
   const std::pair<const char*, int64_t*> all[] = {
-      {"text_bytes", &l.text_bytes},       {"weight_bytes", &l.weight_bytes},
-      {"elements", &l.elements},           {"element_growth", &l.element_growth},
-      {"plan_elements", &l.plan_elements}, {"nodes", &l.nodes},
-      {"levels", &l.levels},               {"loop_steps", &l.loop_steps},
+      {"text_bytes", &l.text_bytes},
+      {"weight_bytes", &l.weight_bytes},
+      {"elements", &l.elements},
+      {"element_growth", &l.element_growth},
+      {"plan_elements", &l.plan_elements},
+      {"nodes", &l.nodes},
+      {"levels", &l.levels},
+      {"loop_steps", &l.loop_steps},
   };
   for (const auto& [known, value] : all)
     if (name == known) return value;
@@ -136,7 +139,8 @@ void set_option(predictor::Options& options, const std::string& name, int64_t va
 
 TensorType type_of(const paddock_tensor& t, int32_t index) {
   if (t.type < 0 || t.type >= paddock::kDTypeCount) bad_argument("input ", index, ": there is no type ", t.type);
-  if (t.rank < 0 || t.rank > PADDOCK_MAX_RANK) bad_argument("input ", index, " has ", t.rank, " axes; 0 to 8 are possible");
+  if (t.rank < 0 || t.rank > PADDOCK_MAX_RANK)
+    bad_argument("input ", index, " has ", t.rank, " axes; 0 to 8 are possible");
   TensorType type{{}, static_cast<DType>(t.type)};
   int64_t bytes = paddock::dtype_size(type.dtype);
   for (int i = 0; i < t.rank; ++i) {
@@ -284,7 +288,9 @@ paddock_status paddock_clone(paddock_predictor* p, paddock_predictor** clone) {
 
 void paddock_free(paddock_predictor* p) { delete p; }
 
-int32_t paddock_input_count(const paddock_predictor* p) { return p ? static_cast<int32_t>(p->self->inputs().size()) : 0; }
+int32_t paddock_input_count(const paddock_predictor* p) {
+  return p ? static_cast<int32_t>(p->self->inputs().size()) : 0;
+}
 
 int32_t paddock_output_count(const paddock_predictor* p) {
   return p ? static_cast<int32_t>(p->self->outputs().size()) : 0;

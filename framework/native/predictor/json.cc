@@ -133,7 +133,8 @@ class Parser {
 
   std::string_view string() {
     const size_t begin = ++at_;
-    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' && static_cast<unsigned char>(text_[at_]) >= 32)
+    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' &&
+           static_cast<unsigned char>(text_[at_]) >= 32)
       ++at_;
     if (peek() == '"') return text_.substr(begin, at_++ - begin);
     std::string made(text_.substr(begin, at_ - begin));
@@ -270,8 +271,8 @@ class Parser {
 const Json* Json::find(std::string_view name) const {
   if (kind != Kind::kObject) return nullptr;
   const auto* last = members + count;
-  const auto* found =
-      std::lower_bound(members, last, name, [](const JsonMember& m, std::string_view wanted) { return m.name < wanted; });
+  const auto* found = std::lower_bound(members, last, name,
+                                       [](const JsonMember& m, std::string_view wanted) { return m.name < wanted; });
   return found != last && found->name == name ? &found->value : nullptr;
 }
 

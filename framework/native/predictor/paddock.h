@@ -4,8 +4,8 @@
  * exception leaves the library. Handles are opaque. Structs begin with their size, and options are set by name, so that
  * programs that were compiled against an older header of the same major version go on working.
  *
- * Threads: a predictor serves one thread at a time. A second thread that uses it meanwhile gets PADDOCK_BUSY and nothing
- * else happens. Give each thread a clone: clones share weights and all that is derived from them.
+ * Threads: a predictor serves one thread at a time. A second thread that uses it meanwhile gets PADDOCK_BUSY and
+ * nothing else happens. Give each thread a clone: clones share weights and all that is derived from them.
  */
 #ifndef PADDOCK_H
 #define PADDOCK_H
@@ -100,10 +100,9 @@ PADDOCK_EXPORT paddock_status paddock_set_instruction_set(const char* name);
 PADDOCK_EXPORT const char* paddock_instruction_set(void);
 
 /* Options of loading. paddock_options_set takes
- *   "map_weights"   1 (default): weights stay in the mapped file, which must not be written in place; 0: they are copied
- *   "memory_bytes"  what a run may plan for values and results, 0 (default) for any amount; kernels' scratch memory and
- *                   what they derive from weights come on top
- *   "loop_steps"    what the loops of a run may take together
+ *   "map_weights"   1 (default): weights stay in the mapped file, which must not be written in place; 0: they are
+ * copied "memory_bytes"  what a run may plan for values and results, 0 (default) for any amount; kernels' scratch
+ * memory and what they derive from weights come on top "loop_steps"    what the loops of a run may take together
  *   "text_bytes", "weight_bytes", "elements", "element_growth", "plan_elements", "nodes", "levels"
  *                   budgets of reading an export; see docs/explanation/security.md
  */
@@ -143,8 +142,8 @@ PADDOCK_EXPORT paddock_status paddock_release_outputs(paddock_predictor* predict
 PADDOCK_EXPORT paddock_status paddock_memory_report(paddock_predictor* predictor, const char** json);
 /* Records the runs from here on (1), or no longer (0). */
 PADDOCK_EXPORT paddock_status paddock_set_profiling(paddock_predictor* predictor, int32_t on);
-/* The records so far, which are given away, as a JSON list: operator, line of source, implementation, microseconds. Lives
- * until the next call of it. */
+/* The records so far, which are given away, as a JSON list: operator, line of source, implementation, microseconds.
+ * Lives until the next call of it. */
 PADDOCK_EXPORT paddock_status paddock_profile(paddock_predictor* predictor, const char** json);
 
 #ifdef __cplusplus

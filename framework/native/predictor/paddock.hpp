@@ -186,7 +186,8 @@ class Predictor {
       paddock_info info{};
       info.struct_size = sizeof info;
       expect_ok(ask(self_.get(), i, &info));
-      list.push_back({info.name, static_cast<paddock_type>(info.type), {info.shape, info.shape + info.rank}, info.fixed != 0});
+      list.push_back(
+          {info.name, static_cast<paddock_type>(info.type), {info.shape, info.shape + info.rank}, info.fixed != 0});
     }
     return list;
   }

@@ -202,12 +202,10 @@ const std::string& Predictor::memory_report() {
   for (const Tensor& t : states_) state_bytes += t.bytes();
   std::string& text = report_;
   text = cat("{\"values_bytes\": ", plan->naive_bytes, ", \"arena_bytes\": ", plan->arena_bytes,
-                         ", \"lower_bound_bytes\": ", plan->lower_bound,
-                         ", \"block_bytes\": ", module_->arena_bytes() - plan->arena_bytes,
-                         ", \"result_bytes\": ", result_bytes(), ", \"weight_bytes\": ", weights,
-                         ", \"prepared_bytes\": ", module_->executable().prepared_bytes(),
-                         ", \"state_bytes\": ", state_bytes, ", \"in_place\": ", plan->in_place_count,
-                         ", \"largest\": [");
+             ", \"lower_bound_bytes\": ", plan->lower_bound,
+             ", \"block_bytes\": ", module_->arena_bytes() - plan->arena_bytes, ", \"result_bytes\": ", result_bytes(),
+             ", \"weight_bytes\": ", weights, ", \"prepared_bytes\": ", module_->executable().prepared_bytes(),
+             ", \"state_bytes\": ", state_bytes, ", \"in_place\": ", plan->in_place_count, ", \"largest\": [");
   std::vector<std::pair<int64_t, std::string>> rows;
   for (const auto& ins : program.instructions)
     for (int v : ins.outputs) {

@@ -77,7 +77,7 @@ class Predictor {
   std::unique_ptr<Recorder> recorder_;
   std::string report_, profile_;
   std::map<std::string, std::string> parts_;  // of `extra`, that were asked for
-  std::atomic<int64_t> user_{0};  // the process whose thread is using it; 0: none
+  std::atomic<int64_t> user_{0};              // the process whose thread is using it; 0: none
 };
 
 }  // namespace paddock::predictor

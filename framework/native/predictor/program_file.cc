@@ -60,7 +60,7 @@ const std::map<std::string_view, const OpDef*>& operators() {
 
 // -- attributes
 [[noreturn]] void bad_attr(const OpDef& op, const AttrSpec& spec, const Json& v) {
-  constexpr const char* takes[] = {"true or false", "a whole number",   "a number",
+  constexpr const char* takes[] = {"true or false", "a whole number",          "a number",
                                    "a text",        "a list of whole numbers", "a list of numbers"};
   if (v.is(Kind::kHuge)) refuse(op.name, ": ", spec.name, " cannot hold a number beyond 64 bits");
   refuse(op.name, ": ", spec.name, " takes ", takes[static_cast<int>(spec.type)], ", not ", kind_name(v.kind));
@@ -194,8 +194,9 @@ void Reader::check_form(const Json& data) const {
   if (!format.is(Kind::kInt) || format.whole != kFormat)
     refuse("format ", format.is(Kind::kInt) ? cat(format.whole) : std::string(kind_name(format.kind)), " is not ",
            kFormat,
-           format.is(Kind::kInt) && format.whole > kFormat ? "; it is newer than this library, of which a newer one reads it"
-                                                           : "; export the model again with this version");
+           format.is(Kind::kInt) && format.whole > kFormat
+               ? "; it is newer than this library, of which a newer one reads it"
+               : "; export the model again with this version");
   if (depth_ > limits_.levels) check_limit("levels", limits_.levels, depth_, "blocks are nested too deeply");
   check_limit("nodes", limits_.nodes, data.find("operations")->count, "it has too many operations");
   if (depth_ && (data.find("states")->count || data.find("updates")->count))
@@ -450,7 +451,8 @@ Export read_parts(const std::string& folder, const JsonDocument& document, const
   found.extra = extra ? document.source(*extra) : "{}";
   if (extra) name_outputs(found.outputs, *extra);
   if (shape_reads.count)
-    found.fixed_by = shape_reads.elements[0].is(Kind::kString) ? shape_reads.elements[0].string() : "a line of the model";
+    found.fixed_by =
+        shape_reads.elements[0].is(Kind::kString) ? shape_reads.elements[0].string() : "a line of the model";
   return found;
 }
 

@@ -18,8 +18,8 @@ struct NamedType {
 // What a folder holds.
 struct Export {
   std::vector<NamedType> inputs, outputs;  // as exported
-  std::string fixed_by;                    // the line that read a shape, so that inputs have no other; "" where none did
-  std::string extra;                       // JSON text: what the exporter stored beside the Program
+  std::string fixed_by;  // the line that read a shape, so that inputs have no other; "" where none did
+  std::string extra;     // JSON text: what the exporter stored beside the Program
   std::vector<std::string> state_names;
   std::vector<Tensor> states;  // in memory of their own
   std::unique_ptr<Module> module;
