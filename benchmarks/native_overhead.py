@@ -5,8 +5,9 @@
 
 A Program of one operator on 4 elements has next to no kernel, so a call of it bounds the overhead; one of 100 operators
 shows what each further one costs. Python's Predictor makes the same calls, in turns with the C++ program, which is
-compiled here. For each EXPORT, the time of loading and of the first answer of a fresh process is told too. ONNX Runtime's
-C interface is no peer here: its package for Python has neither headers nor a library to link.
+compiled here. For each EXPORT, the time of loading and of the first answer of a fresh process is told too.
+
+ONNX Runtime's C interface is no peer here: its package for Python has neither headers nor a library to link.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`python -m framework.extend` prints the flags that compile a library of operators.
 
-`--cmake` prints the folder of the CMake package, `--pkg-config` that of paddock.pc. Both serve programs that run exported
-models without Python too (docs/howto/native.md).
+`--cmake` prints the folder of the CMake package, `--pkg-config` that of paddock.pc. Programs that run exported models
+without Python are built with them too (docs/howto/native.md).
 """
 
 from __future__ import annotations

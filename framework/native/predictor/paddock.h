@@ -99,12 +99,17 @@ PADDOCK_EXPORT int32_t paddock_threads(void);
 PADDOCK_EXPORT paddock_status paddock_set_instruction_set(const char* name);
 PADDOCK_EXPORT const char* paddock_instruction_set(void);
 
-/* Options of loading. paddock_options_set takes
- *   "map_weights"   1 (default): weights stay in the mapped file, which must not be written in place; 0: they are
- * copied "memory_bytes"  what a run may plan for values and results, 0 (default) for any amount; kernels' scratch
- * memory and what they derive from weights come on top "loop_steps"    what the loops of a run may take together
+/* Options of loading, by the names that paddock_options_set takes:
+ *
+ *   "map_weights"   1, the default: weights stay in the mapped file, which must not be written in place; 0: copies.
+ *
+ *   "memory_bytes"  what a run may plan for values and results; 0, the default, for any amount. Kernels' scratch memory
+ *                   and what they derive from weights come on top.
+ *
+ *   "loop_steps"    what the loops of a run may take together.
+ *
  *   "text_bytes", "weight_bytes", "elements", "element_growth", "plan_elements", "nodes", "levels"
- *                   budgets of reading an export; see docs/explanation/security.md
+ *                   budgets of reading an export; see docs/howto/native.md.
  */
 PADDOCK_EXPORT paddock_status paddock_options_new(paddock_options** options);
 PADDOCK_EXPORT paddock_status paddock_options_set(paddock_options* options, const char* name, int64_t value);
