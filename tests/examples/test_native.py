@@ -20,8 +20,15 @@ from framework.predictor import Predictor
 from suites.detection.models.base import PostProcess
 from suites.detection.processor import DetectionProcessor
 from suites.engine.predict.inference import load
+from suites.nlp.models.heads import SequenceClassifier
+from suites.nlp.problems.classification import Classification
+from suites.nlp.processor import TextProcessor
+from suites.nlp.sequences import Sequencer
+from suites.nlp.tokenizers.wordpiece import BertTokenizer
 from suites.vision.augmentation.transforms import Letterbox, Normalize, Resize
 from tests.suites.detection.models.test_yolov3 import tiny
+from tests.suites.nlp.models.ragged import Batch
+from tests.suites.nlp.models.test_bert import small
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "native"
@@ -190,6 +197,78 @@ def test_a_detector_finds_on_a_picture_what_python_finds(built, tmp_path, name):
 
 
 SIZES = ((60, 50), (64, 64), (128, 128), (33, 200), (7, 5), (301, 97))  # of pictures
+
+
+PIECES = [
+    "[PAD]",
+    "",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "film",
+    "##s",
+    "un",
+    "##want",
+    "##ed",
+    "want",
+    "!",
+    ",",
+]
+PIECES += [
+    "，",
+    "。",
+    "北",
+    "京",
+    "一",
+    "##二",
+    "2",
+    "##0",
+    "##24",
+    "a",
+    "b",
+    "c",
+    "##b",
+    "##c",
+    "'",
+    "[",
+    "]",
+    "𠀀",
+    "cafe",
+]
+TEXTS = [
+    "The films, unwanted!", "unwantedly the film", "", "   ", "北京，2024。", "the\tfilm\n2 0", "a'b[c] [MASK]x[SEP]",
+    "abc" * 40, "ab" * 33, "the " * 50, "一二", "𠀀a", "film\x07s \x7f!", "[cls] [CLS]", "bcbc cbcb",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lower_case, chinese", [(True, True), (False, True), (True, False)])
+def test_a_classifier_cuts_texts_and_scores_them_as_python_does(built, tmp_path, lower_case, chinese):
+    tokenizer = BertTokenizer(PIECES, lower_case, chinese_characters=chinese)
+    processor = TextProcessor(Classification(), Sequencer(tokenizer, max_length=20), ["gut", "böse", "neither"])
+    model = SequenceClassifier(small(), 3).eval()
+    nn.init.initialize(model, seed=0)
+    traced = Batch([4, 9], words=len(PIECES))
+    for name in ("ids", "offsets", "segment_ids"):
+        getattr(traced, name).name = name
+    with no_grad():
+        program = framework.program(
+            lambda ids, offsets, segments: ops.softmax(model(ids, offsets, segment_ids=segments) * 40.0, axis=-1),
+            pass_names=INFERENCE_PASSES,
+        ).program_for(traced.ids, traced.offsets, traced.segment_ids)
+    extra = {"suite": "nlp", "outputs": ["scores"], "processor": processor.metadata()}
+    save_program(program.program, tmp_path / "exported", extra=extra)
+    lines = run(built / "classify", tmp_path / "exported", *TEXTS).splitlines()
+    opened = load(tmp_path / "exported")
+    expected = [answer.value for answer in opened([processor.from_json(text) for text in TEXTS])]
+    told = [lines[i : i + 4] for i in range(0, len(lines), 4)]
+    assert [best for best, *_ in told] == [answer["class"] for answer in expected]
+    for (_, *rows), answer in zip(told, expected, strict=True):
+        assert {row.split()[0]: float(row.split()[1]) for row in rows} == answer["scores"]
+    assert len({tuple(rows) for _, *rows in told}) > 10  # texts differ in their scores
+    done = subprocess.run([built / "classify", tmp_path / "exported", "café"], capture_output=True, text=True)
+    assert done.returncode == 1 and "the character 'é' is none that this example reads" in done.stderr
 
 
 def write_ppm(file, pixels):
