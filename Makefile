@@ -2,7 +2,7 @@
 PYTHON ?= python3
 NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo ctr-demo test test-slow test-lowest test-peers lint types package bench sanitize fuzz docs site lock clean
+.PHONY: demo ctr-demo test test-native test-slow test-lowest test-peers lint types package bench sanitize fuzz docs site lock clean
 
 demo: .venv/paddock-setup
 	scripts/demo
@@ -12,6 +12,9 @@ ctr-demo: .venv/paddock-setup
 
 test: .venv/paddock-tests
 	.venv/bin/python -m pytest -m "not slow and not peers" --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGUMENTS)
+
+test-native: .venv/paddock-tests
+	.venv/bin/python -m pytest tests/framework/predictor tests/suites/test_native_predictor.py tests/examples/test_native.py $(ARGUMENTS)
 
 test-slow: .venv/paddock-tests
 	scripts/test_slow

@@ -23,8 +23,9 @@ STATE = {"a.weight": np.ones((2, 3), np.float32), "b": np.arange(4)}
 
 
 def whole_files(kinds: Collection[str] = ()) -> Iterator[tuple[str, Files]]:
-    """(kind of reader, files by name), of all kinds or of these; what makes the others is not imported."""
-    yield from ((kind, files) for kind, made in MAKERS.items() if not kinds or kind in kinds for files in made())
+    """(kind of reader, files by name), of these kinds, by default of each maker once; others are not imported."""
+    wanted = kinds or MAKERS.keys() - {"native"}  # whose files are those of "program"
+    yield from ((kind, files) for kind, made in MAKERS.items() if kind in wanted for files in made())
 
 
 def archives() -> Iterator[Files]:
@@ -263,6 +264,7 @@ MAKERS: dict[str, Callable[[], Iterator[Files]]] = {
     "image": pictures,
     "weights": weights,
     "onnx": models,
+    "native": programs,
     "program": programs,
     "source": archives,
     "config": configs,

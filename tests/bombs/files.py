@@ -50,6 +50,15 @@ def run_program(path: Path) -> object:
         return Predictor(path.parent).run([np.ones(1, np.float32)])
 
 
+@reader("native")
+def run_native_program(path: Path) -> object:
+    import numpy as np
+
+    from tests.native import NativePredictor
+
+    return NativePredictor(path.parent, loop_steps=100_000, memory_bytes=1 << 29).run([np.ones(1, np.float32)])
+
+
 @reader("onnx")
 def read_onnx(path: Path) -> object:
     from framework.limits import allow
@@ -204,6 +213,7 @@ def operation(name: str, inputs: list[int], outputs: list[int], **attrs: Any) ->
     return {"op": name, "inputs": inputs, "outputs": outputs, "attrs": attrs, "where": ""}
 
 
+@bomb("native", "200 GB by many operations that are each allowed")
 @bomb("program", "200 GB by many operations that are each allowed")
 def many() -> dict[str, bytes]:
     pads = [operation("pad", [0], [i], pads=[0, (1 << 28) - 2]) for i in range(1, 200)]
@@ -218,12 +228,18 @@ def block(shape: list[int], operations: list[dict[str, Any]], results: list[int]
     }  # fmt: skip
 
 
+@bomb("native", "a loop without an end")
 @bomb("program", "a loop without an end")
 def endless() -> dict[str, bytes]:
     compare = [operation("equal", [0, 0], [1])]
     loop = operation("loop", [0], [1], carried=1, max_iterations=2**62, must_end=False)
     loop["blocks"] = [block([1], compare, [1]), block([1], [operation("neg", [0], [1])], [1])]
     return program([loop], results=[1])
+
+
+bomb("native", "lists in lists")(lambda: {"program.json": b"[" * 1_000_000})
+bomb("native", "a list of 20 million numbers")(lambda: {"program.json": b"[" + b"0," * 20_000_000 + b"0]"})
+bomb("native", "terabytes of text")(lambda: {"program.json": HUGE})
 
 
 # -- ONNX

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from framework.nn import init
+from framework.predictor import Predictor
 from suites.engine.cli.data import inspector_of
 from suites.engine.config import load_config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.config.tree.shipped import shipped_configs
+from suites.engine.predict import inference
 from suites.engine.predict.evaluation import evaluate, predict_of
 from suites.engine.predict.inference import export_run
 from suites.engine.train.training import train
 from tests.configs.drawn import WRITERS, draw, parts_of
+from tests.native import NativePredictor
 
 
 def run(name):
@@ -33,6 +36,19 @@ def test_the_data_of_each_config_can_be_drawn():
     assert {each for each in kinds if each[1] not in WRITERS} == set()
 
 
+def recorded_answers(monkeypatch):
+    """What an export is asked while it is compared with its run, and its answers: pairs of lists of arrays."""
+    seen = []
+
+    class Recording(Predictor):
+        def run(self, inputs):
+            seen.append((list(inputs), super().run(inputs)))
+            return seen[-1][1]
+
+    monkeypatch.setattr(inference, "Predictor", Recording)
+    return seen
+
+
 # Run on published weights alone, and what the main figure of random weights is at most.
 UNTRAINED = {"ocr/ppocrv4": 0.0, "ocr/craft_english": 0.0, "detection/mtcnn_wider": 0.1}
 
@@ -47,7 +63,12 @@ def test_a_config_trains_is_evaluated_and_exported(name, tmp_path, monkeypatch):
     assert rows and max(row["step"] for row in rows) == 2
     figures = json.loads((folder / "metrics.json").read_text())  # of the evaluation behind the last step
     assert figures and all(math.isfinite(value) for value in figures.values())
+    answers = recorded_answers(monkeypatch)
     report = export_run(folder, Path("exported"))
+    for inputs, expected in answers:  # of the export, by Python's Predictor
+        found = NativePredictor("exported").run([np.ascontiguousarray(a) for a in inputs])
+        assert [a.tobytes() for a in found] == [a.tobytes() for a in expected]
+    assert len(answers) == 1
     # An untrained detector's boxes have nearly equal scores, so roundings choose which are kept.
     assert report.largest_difference < (math.inf if name.startswith("detection/") else 1e-3)
     shutil.rmtree(tmp_path)  # models of up to 400 MB

@@ -1,6 +1,7 @@
 // What a kernel derived from an input that never changes, such as packed weights, kept from run to run of a program.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +11,7 @@
 
 namespace paddock {
 
-// The kept blocks of one instruction. Its program's lock guards them: one run at a time.
+// The kept blocks of one instruction, shared by a program and its clones, which run at the same time.
 struct PreparedBlocks {
   struct Block {
     std::string isa, form;  // who laid it out, and how
@@ -20,6 +21,7 @@ struct PreparedBlocks {
   };
   std::vector<bool> constant;  // by input of the instruction: whether it is the same in every run
   std::vector<Block> blocks;
+  std::mutex mutex{};  // of `blocks`; who makes one holds it, so that the others wait for it instead of making a second
 };
 
 // Where a kernel keeps what it derives from one input alone; one that is made of nothing keeps nothing.

@@ -24,7 +24,7 @@ class Watch {
     if (--steps_left < 0)
       fail(ErrorKind::kNotSupported, op_.name,
            ": the program's loops take more steps than are allowed; if you trust it, raise the limit: "
-           "framework.limits.allow(loop_steps=...)");
+           "framework.limits.allow(loop_steps=...), in C paddock_options_set(options, \"loop_steps\", ...)");
     const auto now = Clock::now();
     if (now < next_) return;
     next_ = now + std::chrono::milliseconds(20);

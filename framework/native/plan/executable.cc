@@ -25,13 +25,13 @@ std::vector<TensorType> types_of(const std::vector<Tensor>& inputs, const std::v
 }
 
 // Which inputs of each instruction are constants, or views of constants.
-std::vector<PreparedBlocks> find_constants(const ProgramDesc& program) {
+std::shared_ptr<std::vector<PreparedBlocks>> find_constants(const ProgramDesc& program) {
   std::vector<bool> constant(program.value_count, false);
   std::fill(constant.begin() + program.first_constant(), constant.begin() + program.first_temporary(), true);
-  std::vector<PreparedBlocks> prepared(program.instructions.size());
-  for (size_t k = 0; k < prepared.size(); ++k) {
+  auto prepared = std::make_shared<std::vector<PreparedBlocks>>(program.instructions.size());
+  for (size_t k = 0; k < prepared->size(); ++k) {
     const Instruction& ins = program.instructions[k];
-    for (int v : ins.inputs) prepared[k].constant.push_back(v != kAbsent && constant[v]);
+    for (int v : ins.inputs) (*prepared)[k].constant.push_back(v != kAbsent && constant[v]);
     if (ins.op->is_view) constant[ins.outputs[0]] = constant[ins.inputs[0]];
   }
   return prepared;
@@ -77,11 +77,20 @@ void start_anew(T& what, Arguments&&... arguments) {
   new (&what) T(std::forward<Arguments>(arguments)...);
 }
 
+// Whether no thread holds one of the locks, in a child of a fork, where it would never let go.
+bool all_free(std::vector<PreparedBlocks>& prepared) {
+  return std::all_of(prepared.begin(), prepared.end(), [](PreparedBlocks& p) {
+    if (!p.mutex.try_lock()) return false;
+    p.mutex.unlock();
+    return true;
+  });
+}
+
 }  // namespace
 
-Executable::Executable(ProgramDesc program)
+Executable::Executable(ProgramDesc program, const Executable* twin)
     : program_(std::move(program)),
-      prepared_(find_constants(program_)),
+      prepared_(twin ? twin->prepared_ : find_constants(program_)),
       values_(program_.value_count),
       refusing_(refusing_instructions(program_)),
       id_(next_id()) {
@@ -96,7 +105,11 @@ Executable::~Executable() {
 
 void Executable::after_fork() {
   if (runner_ == std::this_thread::get_id()) return;  // it forked inside of its own run, and goes on
-  if (mutex_.try_lock()) return mutex_.unlock();
+  if (mutex_.try_lock()) {
+    mutex_.unlock();
+    if (!all_free(*prepared_)) start_anew(prepared_, find_constants(program_));  // a thread of a clone made one
+    return;
+  }
   start_anew(mutex_);
   runner_ = std::thread::id();
   start_anew(torn_);
@@ -162,16 +175,25 @@ std::optional<Plan> Executable::last_plan() {
 
 int64_t Executable::kept_bytes() {
   Turn turn(*this);
-  int64_t bytes = arena_ ? static_cast<int64_t>(arena_->bytes()) : 0;
-  for (const auto& p : prepared_)
-    for (const auto& block : p.blocks) bytes += static_cast<int64_t>(block.bytes->bytes());
+  return (arena_ ? static_cast<int64_t>(arena_->bytes()) : 0) + prepared_bytes();
+}
+
+int64_t Executable::prepared_bytes() const {
+  int64_t bytes = 0;
+  for (auto& p : *prepared_) {
+    std::lock_guard lock(p.mutex);
+    for (const auto& b : p.blocks) bytes += static_cast<int64_t>(b.bytes->bytes());
+  }
   return bytes;
 }
 
 void Executable::forget_plans() {
   Turn turn(*this);
   plans_.clear();
-  for (auto& p : prepared_) p.blocks.clear();
+  for (auto& p : *prepared_) {
+    std::lock_guard lock(p.mutex);
+    p.blocks.clear();
+  }
 }
 
 void Executable::bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
@@ -223,7 +245,7 @@ void Executable::execute(const Plan& plan) {
     if (recorder) recorder->at(id_, static_cast<int64_t>(k));
     try {
       run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), ins.attrs,
-                  &prepared_[k]});
+                  &(*prepared_)[k]});
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kNumerics) throw;
       fail(e.kind(), e.what(), " [operation ", k, "]");  // so that Python can add the user's line

@@ -13,7 +13,8 @@ namespace paddock {
 
 class PADDOCK_API Executable {
  public:
-  explicit Executable(ProgramDesc program);
+  // `twin`: a program of the same instructions and constants, with which it shares what kernels derive from constants.
+  explicit Executable(ProgramDesc program, const Executable* twin = nullptr);
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -33,6 +34,7 @@ class PADDOCK_API Executable {
   void run_into(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results);
   // The types of the results for inputs of these types, without states; makes the plan when there is none.
   std::vector<TensorType> result_types(const std::vector<TensorType>& inputs);
+  const ProgramDesc& program() const { return program_; }
   // Makes the plan for these types when there is none, without running.
   void prepare(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
   // A copy of the plan that was used or prepared last, if any, for reports and tests.
@@ -41,6 +43,8 @@ class PADDOCK_API Executable {
   int64_t plans_made() const { return plans_made_; }
   // Bytes that stay from run to run: the arena, and what kernels derived from constants.
   int64_t kept_bytes();
+  // Bytes that kernels derived from constants and keep.
+  int64_t prepared_bytes() const;
   // Drops the plans and what kernels derived from constants; the next run makes both again.
   void forget_plans();
   // Tells the records of this program from others'.
@@ -62,8 +66,8 @@ class PADDOCK_API Executable {
   void finish(const Plan& plan, const std::vector<Tensor>& states, const std::vector<Tensor>& results);
 
   ProgramDesc program_;
-  std::list<Plan> plans_;                 // most recent first
-  std::vector<PreparedBlocks> prepared_;  // of every instruction
+  std::list<Plan> plans_;                                  // most recent first
+  std::shared_ptr<std::vector<PreparedBlocks>> prepared_;  // of every instruction
   std::shared_ptr<Storage> arena_;
   std::vector<Tensor> values_;
   std::vector<int> torn_;

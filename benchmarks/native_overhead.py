@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Claim: a call through the C interface costs under 5 microseconds more than its kernels.
+
+    python benchmarks/native_overhead.py [EXPORT ...]
+
+A Program of one operator on 4 elements has next to no kernel, so a call of it bounds the overhead; one of 100 operators
+shows what each further one costs. Python's Predictor makes the same calls, in turns with the C++ program, which is
+compiled here. For each EXPORT, the time of loading and of the first answer of a fresh process is told too.
+
+ONNX Runtime's C interface is no peer here: its package for Python has neither headers nor a library to link.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import framework
+from framework import ops
+from framework.extend import include_dir, library_dir
+from framework.graph.files import save_program
+from framework.predictor import Predictor
+
+CALLS, ROUNDS = 20_000, 15
+
+
+def compiled(folder: Path) -> Path:
+    """The C++ program."""
+    compiler, program = shutil.which("c++"), folder / "native_overhead"
+    if compiler is None:
+        sys.exit("native_overhead: no C++ compiler on this machine")
+    source, library = Path(__file__).with_suffix(".cc"), library_dir()
+    flags = [f"-I{include_dir()}", f"-L{library}", "-lpaddock", f"-Wl,-rpath,{library}"]
+    subprocess.run([compiler, "-std=c++17", "-O2", source, "-o", program, *flags], check=True)
+    return program
+
+
+def exported(folder: Path, operators: int) -> Path:
+    """A Program of so many operators on 4 elements, none of them fused."""
+
+    def chain(x: framework.Tensor) -> framework.Tensor:
+        for _ in range(operators):
+            x = ops.relu(x)
+        return x
+
+    save_program(framework.program(chain, pass_names=()).program_for(np.ones(4, np.float32)).program, folder)
+    return folder
+
+
+def native(program: Path, folder: Path, calls: int) -> list[float]:
+    """Milliseconds of loading and of the first call, microseconds of a call."""
+    done = subprocess.run([program, folder, str(calls)], check=True, stdout=subprocess.PIPE, text=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+def python(folder: Path) -> float:
+    """Microseconds of a call of Python's Predictor."""
+    predictor, x = Predictor(folder), np.ones(4, np.float32)
+    predictor.run([x])
+    start = time.perf_counter()
+    for _ in range(CALLS // 10):
+        predictor.run([x])
+    return (time.perf_counter() - start) / (CALLS // 10) * 1e6
+
+
+def summary(values: list[float]) -> str:
+    """Median with the least and the most."""
+    return f"{statistics.median(values):8.2f}  [{min(values):.2f}, {max(values):.2f}]"
+
+
+def main() -> int:
+    """Prints the figures; the status is 1 where the claim does not hold."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = compiled(folder)
+        found: dict[str, list[float]] = {}
+        programs = {count: exported(folder / str(count), count) for count in (1, 100)}
+        for _ in range(ROUNDS):  # in turns, so that a slow moment hits all alike
+            for count, export in programs.items():
+                found.setdefault(f"C++, {count} operators", []).append(native(program, export, CALLS)[2])
+                found.setdefault(f"Python, {count} operators", []).append(python(export))
+        print("a call, 4 elements, microseconds: median [least, most]")
+        for what, values in found.items():
+            print(f"  {what:24} {summary(values)}")
+        for export in sys.argv[1:]:
+            times = [native(program, Path(export), 0) for _ in range(ROUNDS)]
+            print(f"{export}, a fresh process, milliseconds: median [least, most]")
+            for i, what in enumerate(("loading", "first answer")):
+                print(f"  {what:24} {summary([t[i] for t in times])}")
+    return int(statistics.median(found["C++, 1 operators"]) >= 5)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,384 @@
+// paddock.h over Predictor: arguments are checked, exceptions become statuses.
+#include <limits>
+#include <mutex>
+#include <new>
+
+#include "core/parallel.h"
+#include "op/isa.h"
+#include "predictor/paddock.h"
+#include "predictor/predictor.h"
+
+using paddock::DType;
+using paddock::ErrorKind;
+using paddock::Tensor;
+using paddock::TensorType;
+
+struct paddock_options {
+  paddock::predictor::Options values;
+};
+
+struct paddock_predictor {
+  std::unique_ptr<paddock::predictor::Predictor> self;
+};
+
+namespace {
+
+namespace predictor = paddock::predictor;
+
+static_assert(PADDOCK_BOOL == static_cast<int>(DType::kBool) && PADDOCK_BFLOAT16 == static_cast<int>(DType::kBF16) &&
+              PADDOCK_INT64 == static_cast<int>(DType::kI64) && PADDOCK_MAX_RANK == paddock::kMaxRank);
+
+thread_local std::string last_error;
+
+paddock_status failed(paddock_status status, const char* what) noexcept {
+  try {
+    last_error = what;
+  } catch (...) {
+    last_error.clear();
+  }
+  return status;
+}
+
+paddock_status status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kShape:
+      return PADDOCK_BAD_SHAPE;
+    case ErrorKind::kDType:
+      return PADDOCK_BAD_TYPE;
+    case ErrorKind::kAttribute:
+      return PADDOCK_BAD_ARGUMENT;
+    case ErrorKind::kNotSupported:
+      return PADDOCK_NOT_SUPPORTED;
+    case ErrorKind::kState:
+      return PADDOCK_BAD_STATE;
+    case ErrorKind::kNumerics:
+      return PADDOCK_NUMERICS;
+    case ErrorKind::kInternal:
+      break;
+  }
+  return PADDOCK_INTERNAL;
+}
+
+// Runs what may throw.
+template <class F>
+paddock_status guarded(F&& f) noexcept {
+  try {
+    f();
+    return PADDOCK_OK;
+  } catch (const predictor::FileError& e) {
+    return failed(PADDOCK_BAD_FILE, e.what());
+  } catch (const predictor::BusyError& e) {
+    return failed(PADDOCK_BUSY, e.what());
+  } catch (const predictor::MemoryError& e) {
+    return failed(PADDOCK_NO_MEMORY, e.what());
+  } catch (const paddock::Error& e) {
+    return failed(status_of(e.kind()), e.what());
+  } catch (const std::bad_alloc&) {
+    return failed(PADDOCK_NO_MEMORY, "no memory is left; make the inputs smaller");
+  } catch (const std::exception& e) {
+    return failed(PADDOCK_INTERNAL, e.what());
+  } catch (...) {  // of a user's operator
+    return failed(PADDOCK_INTERNAL, "an error of an unknown kind");
+  }
+}
+
+template <class... Args>
+[[noreturn]] void bad_argument(const Args&... args) {
+  paddock::fail(ErrorKind::kAttribute, args...);
+}
+
+void expect(const void* pointer, const char* what) {
+  if (!pointer) bad_argument(what, " is a null pointer");
+}
+
+// Kernels of the best instruction set, where nobody has chosen another. In a Python process that has loaded the core
+// already, those that it uses.
+void expect_kernels() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (!paddock::active_isa().empty()) return;
+    const auto sets = paddock::supported_isas();
+    if (sets.empty())
+      paddock::fail(ErrorKind::kNotSupported,
+                    "no kernels are there; the files libpaddock_cpu_*.so must lie beside libpaddock.so");
+    paddock::use_isa(sets.back());
+  });
+}
+
+int64_t* limit_of(predictor::Options& o, const std::string& name) {
+  auto& l = o.limits;
+  const std::pair<const char*, int64_t*> all[] = {
+      {"text_bytes", &l.text_bytes},
+      {"weight_bytes", &l.weight_bytes},
+      {"elements", &l.elements},
+      {"element_growth", &l.element_growth},
+      {"plan_elements", &l.plan_elements},
+      {"nodes", &l.nodes},
+      {"levels", &l.levels},
+      {"loop_steps", &l.loop_steps},
+  };
+  for (const auto& [known, value] : all)
+    if (name == known) return value;
+  return nullptr;
+}
+
+void set_option(predictor::Options& options, const std::string& name, int64_t value) {
+  if (name == "map_weights") {
+    if (value != 0 && value != 1) bad_argument("option map_weights is ", value, "; it takes 0 or 1");
+    options.map_weights = value == 1;
+  } else if (name == "memory_bytes") {
+    if (value < 0) bad_argument("option memory_bytes is ", value, "; it takes 0 or more");
+    options.memory_bytes = value;
+  } else if (int64_t* limit = limit_of(options, name)) {
+    if (value < 1) bad_argument("option ", name, " is ", value, "; it takes a number above 0");
+    *limit = value;
+  } else {
+    bad_argument("there is no option '", name, "'; paddock.h lists them");
+  }
+}
+
+TensorType type_of(const paddock_tensor& t, int32_t index) {
+  if (t.type < 0 || t.type >= paddock::kDTypeCount) bad_argument("input ", index, ": there is no type ", t.type);
+  if (t.rank < 0 || t.rank > PADDOCK_MAX_RANK)
+    bad_argument("input ", index, " has ", t.rank, " axes; 0 to 8 are possible");
+  TensorType type{{}, static_cast<DType>(t.type)};
+  int64_t bytes = paddock::dtype_size(type.dtype);
+  for (int i = 0; i < t.rank; ++i) {
+    type.shape.push_back(t.shape[i]);
+    if (t.shape[i] < 0 || __builtin_mul_overflow(bytes, t.shape[i], &bytes))
+      paddock::fail(ErrorKind::kShape, "input ", index, " has the impossible shape ", type.shape);
+  }
+  if (static_cast<uint64_t>(bytes) != t.bytes)
+    paddock::fail(ErrorKind::kShape, "input ", index, " is ", type.dtype, type.shape, ", which are ", bytes,
+                  " bytes; it is said to have ", t.bytes);
+  return type;
+}
+
+// The caller's memory as a tensor.
+Tensor tensor_of(const paddock_tensor& t, int32_t index) {
+  const TensorType type = type_of(t, index);
+  if (t.bytes) {
+    if (!t.data) bad_argument("input ", index, " has no data");
+    if (reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(paddock::dtype_size(type.dtype)))
+      bad_argument("input ", index, ": its data are not aligned to the ", paddock::dtype_size(type.dtype),
+                   " bytes of an element");
+  }
+  if (type.dtype == DType::kBool)
+    for (uint64_t i = 0; i < t.bytes; ++i)
+      if (static_cast<const uint8_t*>(t.data)[i] > 1) bad_argument("input ", index, ": a bool is neither 0 nor 1");
+  // Kernels do not write inputs.
+  void* data = const_cast<void*>(t.data);
+  return Tensor(type, std::make_shared<paddock::Storage>(data, t.bytes, [] {}), 0);
+}
+
+// Structs grow with versions; a caller's may be shorter than ours.
+template <class T>
+void fill(T* to, const T& from, const char* what) {
+  expect(to, what);
+  const uint32_t size = to->struct_size;
+  if (size < offsetof(T, shape) || size > 4096) bad_argument(what, "->struct_size is ", size, "; set it to sizeof");
+  const auto* bytes = reinterpret_cast<const char*>(&from);
+  std::copy(bytes, bytes + std::min<size_t>(size, sizeof(T)), reinterpret_cast<char*>(to));
+  to->struct_size = size;
+}
+
+template <class T>
+T described(const TensorType& type) {
+  T t{};
+  t.type = static_cast<int32_t>(type.dtype);
+  t.rank = type.shape.rank();
+  for (int i = 0; i < t.rank; ++i) t.shape[i] = type.shape[i];
+  return t;
+}
+
+void describe(const paddock_predictor* p, const std::vector<predictor::NamedType>& list, int32_t index,
+              paddock_info* info) {
+  if (index < 0 || static_cast<size_t>(index) >= list.size())
+    bad_argument("there is no number ", index, "; there are ", list.size());
+  const auto& named = list[static_cast<size_t>(index)];
+  auto found = described<paddock_info>(named.type);
+  found.fixed = p->self->fixed_shapes();
+  found.name = named.name.c_str();
+  fill(info, found, "info");
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t paddock_interface_version(void) { return PADDOCK_INTERFACE_MAJOR * 1000 + PADDOCK_INTERFACE_MINOR; }
+
+const char* paddock_version(void) { return PADDOCK_VERSION_TEXT; }
+
+const char* paddock_last_error(void) { return last_error.c_str(); }
+
+const char* paddock_type_name(int32_t type) {
+  return type < 0 || type >= paddock::kDTypeCount ? nullptr : paddock::dtype_name(static_cast<DType>(type));
+}
+
+size_t paddock_type_size(int32_t type) {
+  if (type < 0 || type >= paddock::kDTypeCount) return 0;
+  return static_cast<size_t>(paddock::dtype_size(static_cast<DType>(type)));
+}
+
+paddock_status paddock_set_threads(int32_t count) {
+  return guarded([&] { paddock::set_num_threads(count); });
+}
+
+int32_t paddock_threads(void) { return paddock::num_threads(); }
+
+paddock_status paddock_set_instruction_set(const char* name) {
+  return guarded([&] {
+    expect(name, "name");
+    expect_kernels();
+    paddock::use_isa(name);
+  });
+}
+
+const char* paddock_instruction_set(void) {
+  const char* name = nullptr;
+  guarded([&] {
+    expect_kernels();
+    const std::string active = paddock::active_isa();
+    for (const char* known : {"baseline", "avx2", "avx512"})
+      if (active == known) name = known;
+  });
+  return name;
+}
+
+paddock_status paddock_options_new(paddock_options** options) {
+  return guarded([&] {
+    expect(options, "options");
+    *options = new paddock_options;
+  });
+}
+
+paddock_status paddock_options_set(paddock_options* options, const char* name, int64_t value) {
+  return guarded([&] {
+    expect(options, "options");
+    expect(name, "name");
+    set_option(options->values, name, value);
+  });
+}
+
+void paddock_options_free(paddock_options* options) { delete options; }
+
+paddock_status paddock_load(const char* folder, const paddock_options* options, paddock_predictor** made) {
+  return guarded([&] {
+    expect(made, "predictor");
+    *made = nullptr;
+    expect(folder, "folder");
+    expect_kernels();
+    auto p = std::make_unique<paddock_predictor>();
+    p->self = predictor::Predictor::load(folder, options ? options->values : predictor::Options{});
+    *made = p.release();
+  });
+}
+
+paddock_status paddock_clone(paddock_predictor* p, paddock_predictor** clone) {
+  return guarded([&] {
+    expect(clone, "clone");
+    *clone = nullptr;
+    expect(p, "predictor");
+    auto other = std::make_unique<paddock_predictor>();
+    other->self = p->self->clone();
+    *clone = other.release();
+  });
+}
+
+void paddock_free(paddock_predictor* p) { delete p; }
+
+int32_t paddock_input_count(const paddock_predictor* p) {
+  return p ? static_cast<int32_t>(p->self->inputs().size()) : 0;
+}
+
+int32_t paddock_output_count(const paddock_predictor* p) {
+  return p ? static_cast<int32_t>(p->self->outputs().size()) : 0;
+}
+
+paddock_status paddock_input_info(const paddock_predictor* p, int32_t index, paddock_info* info) {
+  return guarded([&] {
+    expect(p, "predictor");
+    describe(p, p->self->inputs(), index, info);
+  });
+}
+
+paddock_status paddock_output_info(const paddock_predictor* p, int32_t index, paddock_info* info) {
+  return guarded([&] {
+    expect(p, "predictor");
+    describe(p, p->self->outputs(), index, info);
+  });
+}
+
+const char* paddock_metadata(const paddock_predictor* p) { return p ? p->self->extra().c_str() : nullptr; }
+
+paddock_status paddock_metadata_at(paddock_predictor* p, const char* pointer, const char** text) {
+  return guarded([&] {
+    expect(p, "predictor");
+    expect(pointer, "pointer");
+    expect(text, "text");
+    *text = p->self->extra_at(pointer).c_str();
+  });
+}
+
+paddock_status paddock_run(paddock_predictor* p, const paddock_tensor* inputs, int32_t count) {
+  return guarded([&] {
+    expect(p, "predictor");
+    if (count < 0) bad_argument("count is ", count);
+    if (count) expect(inputs, "inputs");
+    std::vector<Tensor> tensors;
+    tensors.reserve(static_cast<size_t>(count));
+    const uint32_t step = count ? inputs->struct_size : 0;  // of the header that the caller was compiled with
+    if (count && step < sizeof(paddock_tensor)) bad_argument("inputs[0].struct_size is ", step, "; set it to sizeof");
+    const auto* at = reinterpret_cast<const char*>(inputs);
+    for (int32_t i = 0; i < count; ++i, at += step) {
+      const auto& t = *reinterpret_cast<const paddock_tensor*>(at);
+      if (t.struct_size != step) bad_argument("inputs[", i, "].struct_size is ", t.struct_size, "; set it to sizeof");
+      tensors.push_back(tensor_of(t, i));
+    }
+    p->self->run(std::move(tensors));
+  });
+}
+
+paddock_status paddock_output(paddock_predictor* p, int32_t index, paddock_tensor* output) {
+  return guarded([&] {
+    expect(p, "predictor");
+    const Tensor t = p->self->result(index);
+    auto found = described<paddock_tensor>(t.type());
+    found.data = t.raw();
+    found.bytes = static_cast<uint64_t>(t.bytes());
+    fill(output, found, "output");
+  });
+}
+
+paddock_status paddock_release_outputs(paddock_predictor* p) {
+  return guarded([&] {
+    expect(p, "predictor");
+    p->self->release_results();
+  });
+}
+
+paddock_status paddock_memory_report(paddock_predictor* p, const char** json) {
+  return guarded([&] {
+    expect(p, "predictor");
+    expect(json, "json");
+    *json = p->self->memory_report().c_str();
+  });
+}
+
+paddock_status paddock_set_profiling(paddock_predictor* p, int32_t on) {
+  return guarded([&] {
+    expect(p, "predictor");
+    p->self->set_profiling(on != 0);
+  });
+}
+
+paddock_status paddock_profile(paddock_predictor* p, const char** json) {
+  return guarded([&] {
+    expect(p, "predictor");
+    expect(json, "json");
+    *json = p->self->profile().c_str();
+  });
+}
+
+}  // extern "C"

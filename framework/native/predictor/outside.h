@@ -1,0 +1,59 @@
+// Files from outside: regular ones alone, within their limit of bytes. What is wrong with one is a FileError.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "core/error.h"
+
+namespace paddock::predictor {
+
+// A file is missing, damaged or over a limit; the message names it and says what to do.
+class FileError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+template <class... Args>
+[[noreturn]] void refuse(const Args&... args) {
+  throw FileError(cat(args...));
+}
+
+// What an export may cost; see framework.limits for each of them.
+struct Limits {
+  int64_t text_bytes = int64_t{64} << 20;
+  int64_t weight_bytes = int64_t{1} << 36;
+  int64_t elements = int64_t{1} << 26;
+  int64_t element_growth = 64;
+  int64_t plan_elements = int64_t{1} << 31;
+  int64_t nodes = 1'000'000;
+  int64_t levels = 32;
+  int64_t loop_steps = 10'000'000;
+};
+
+// Throws where `amount` is over the limit `name`.
+void check_limit(const char* name, int64_t allowed, int64_t amount, const std::string& what);
+// The sentence that ends a message about a limit.
+std::string how_to_raise(const char* name);
+
+// The bytes of a file that is at most `most` bytes long; `limit` is the name of that limit.
+std::string read_file(const std::string& path, const char* limit, int64_t most);
+
+// A file in memory, read when it is touched. It must not be changed or cut while it is mapped; one that another takes
+// the place of by a rename stays as it was.
+class MappedFile {
+ public:
+  MappedFile(const std::string& path, const char* limit, int64_t most);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  char* data() const { return data_; }
+  int64_t size() const { return size_; }
+
+ private:
+  char* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+}  // namespace paddock::predictor

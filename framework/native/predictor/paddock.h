@@ -1,0 +1,158 @@
+/* Paddock's C interface: runs exported models without Python. docs/howto/native.md has the guide.
+ *
+ * Functions return a status; paddock_last_error() has the text of the last one that failed in this thread. No C++
+ * exception leaves the library. Handles are opaque. Structs begin with their size, and options are set by name, so that
+ * programs that were compiled against an older header of the same major version go on working.
+ *
+ * Threads: a predictor serves one thread at a time. A second thread that uses it meanwhile gets PADDOCK_BUSY and
+ * nothing else happens. Give each thread a clone: clones share weights and all that is derived from them.
+ */
+#ifndef PADDOCK_H
+#define PADDOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define PADDOCK_EXPORT
+#else
+#define PADDOCK_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Of this interface: the major number changes when a program must be changed, the minor one with each addition. */
+#define PADDOCK_INTERFACE_MAJOR 1
+#define PADDOCK_INTERFACE_MINOR 0
+
+#define PADDOCK_MAX_RANK 8
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum paddock_status {
+  PADDOCK_OK = 0,
+  PADDOCK_BAD_ARGUMENT = 1,  /* a null pointer, an unknown name, a value that is not allowed */
+  PADDOCK_BAD_FILE = 2,      /* a file is missing, damaged, newer, or asks for more than its limits */
+  PADDOCK_BAD_SHAPE = 3,     /* a tensor's shape does not fit the model */
+  PADDOCK_BAD_TYPE = 4,      /* a tensor's element type does not fit the model */
+  PADDOCK_NOT_SUPPORTED = 5, /* this model, data or machine cannot do that; loops that take too many steps */
+  PADDOCK_NO_MEMORY = 6,     /* no memory is left, or more would be used than `memory_bytes` */
+  PADDOCK_BUSY = 7,          /* another thread is using this predictor */
+  PADDOCK_BAD_STATE = 8,     /* an earlier run failed while it wrote a state, or there is no run to ask about */
+  PADDOCK_NUMERICS = 9,      /* a result is no number, where that is looked for */
+  PADDOCK_INTERNAL = 10      /* a fault of the library */
+} paddock_status;
+
+typedef enum paddock_type {
+  PADDOCK_FLOAT32 = 0,
+  PADDOCK_FLOAT64 = 1,
+  PADDOCK_FLOAT16 = 2,
+  PADDOCK_BFLOAT16 = 3,
+  PADDOCK_INT8 = 4,
+  PADDOCK_UINT8 = 5,
+  PADDOCK_INT32 = 6,
+  PADDOCK_INT64 = 7,
+  PADDOCK_BOOL = 8 /* one byte, 0 or 1 */
+} paddock_type;
+
+/* A dense row-major tensor. */
+typedef struct paddock_tensor {
+  uint32_t struct_size; /* sizeof(paddock_tensor) */
+  int32_t type;         /* a paddock_type */
+  int32_t rank;         /* number of axes, 0 to PADDOCK_MAX_RANK */
+  int32_t reserved;     /* 0 */
+  int64_t shape[PADDOCK_MAX_RANK];
+  const void* data; /* aligned to the size of an element; may be null where there is no element */
+  uint64_t bytes;   /* of all elements */
+} paddock_tensor;
+
+/* What an input takes or an output gives. */
+typedef struct paddock_info {
+  uint32_t struct_size; /* sizeof(paddock_info) */
+  int32_t type;
+  int32_t rank;
+  int32_t fixed;                   /* whether no other shape is possible; else extents may differ from call to call */
+  int64_t shape[PADDOCK_MAX_RANK]; /* as exported */
+  const char* name;                /* lives as long as the predictor */
+} paddock_info;
+
+typedef struct paddock_options paddock_options;
+typedef struct paddock_predictor paddock_predictor;
+
+/* Version of the interface that the library has: major * 1000 + minor; a program may compare it with its header's. */
+PADDOCK_EXPORT int32_t paddock_interface_version(void);
+/* Version of the library, such as "0.1.0". */
+PADDOCK_EXPORT const char* paddock_version(void);
+/* The text of the last failure in this thread, "" before the first; valid until the next one in this thread. */
+PADDOCK_EXPORT const char* paddock_last_error(void);
+/* "float32" for PADDOCK_FLOAT32; null for no type. */
+PADDOCK_EXPORT const char* paddock_type_name(int32_t type);
+/* Bytes of an element; 0 for no type. */
+PADDOCK_EXPORT size_t paddock_type_size(int32_t type);
+
+/* Of the process: threads that kernels of all predictors share (1 to 1024; by default the cores that it may use). */
+PADDOCK_EXPORT paddock_status paddock_set_threads(int32_t count);
+PADDOCK_EXPORT int32_t paddock_threads(void);
+/* "avx512", "avx2" or "baseline": what kernels are compiled for; by default the best one of this machine. Set it
+ * before any model runs. The name that is returned lives as long as the process; null and an error where no kernels
+ * are found. */
+PADDOCK_EXPORT paddock_status paddock_set_instruction_set(const char* name);
+PADDOCK_EXPORT const char* paddock_instruction_set(void);
+
+/* Options of loading, by the names that paddock_options_set takes:
+ *
+ *   "map_weights"   1, the default: weights stay in the mapped file, which must not be written in place; 0: copies.
+ *
+ *   "memory_bytes"  what a run may plan for values and results; 0, the default, for any amount. Kernels' scratch memory
+ *                   and what they derive from weights come on top.
+ *
+ *   "loop_steps"    what the loops of a run may take together.
+ *
+ *   "text_bytes", "weight_bytes", "elements", "element_growth", "plan_elements", "nodes", "levels"
+ *                   budgets of reading an export; see docs/howto/native.md.
+ */
+PADDOCK_EXPORT paddock_status paddock_options_new(paddock_options** options);
+PADDOCK_EXPORT paddock_status paddock_options_set(paddock_options* options, const char* name, int64_t value);
+PADDOCK_EXPORT void paddock_options_free(paddock_options* options);
+
+/* Loads the folder that `paddock export` wrote. `options` may be null. */
+PADDOCK_EXPORT paddock_status paddock_load(const char* folder, const paddock_options* options,
+                                           paddock_predictor** predictor);
+/* Another predictor on the same weights, for another thread. States, where the model has them, begin as they are. */
+PADDOCK_EXPORT paddock_status paddock_clone(paddock_predictor* predictor, paddock_predictor** clone);
+/* Frees a predictor and its outputs; null is allowed. No other thread may be using it. */
+PADDOCK_EXPORT void paddock_free(paddock_predictor* predictor);
+
+PADDOCK_EXPORT int32_t paddock_input_count(const paddock_predictor* predictor);
+PADDOCK_EXPORT int32_t paddock_output_count(const paddock_predictor* predictor);
+PADDOCK_EXPORT paddock_status paddock_input_info(const paddock_predictor* predictor, int32_t index, paddock_info* info);
+PADDOCK_EXPORT paddock_status paddock_output_info(const paddock_predictor* predictor, int32_t index,
+                                                  paddock_info* info);
+/* What the exporter stored beside the network (preprocessing, classes), as JSON; lives as long as the predictor. */
+PADDOCK_EXPORT const char* paddock_metadata(const paddock_predictor* predictor);
+
+/* The part of it at a JSON pointer (RFC 6901), such as "/processor/class_names/0": a text's own characters, of all else
+ * its JSON. Lives as long as the predictor. PADDOCK_BAD_ARGUMENT where there is nothing. */
+PADDOCK_EXPORT paddock_status paddock_metadata_at(paddock_predictor* predictor, const char* pointer, const char** text);
+
+/* Runs once. `inputs` are `count` tensors in the order of paddock_input_info; their memory is read during the call and
+ * not copied. */
+PADDOCK_EXPORT paddock_status paddock_run(paddock_predictor* predictor, const paddock_tensor* inputs, int32_t count);
+/* A view of an output of the last run. Its memory is the predictor's; it lives until the next run, until
+ * paddock_release_outputs or until the predictor is freed. Set output->struct_size before the call. */
+PADDOCK_EXPORT paddock_status paddock_output(paddock_predictor* predictor, int32_t index, paddock_tensor* output);
+PADDOCK_EXPORT paddock_status paddock_release_outputs(paddock_predictor* predictor);
+
+/* Where the memory goes, as JSON: of the shapes that ran last. Lives until the next call of it. */
+PADDOCK_EXPORT paddock_status paddock_memory_report(paddock_predictor* predictor, const char** json);
+/* Records the runs from here on (1), or no longer (0). */
+PADDOCK_EXPORT paddock_status paddock_set_profiling(paddock_predictor* predictor, int32_t on);
+/* The records so far, which are given away, as a JSON list: operator, line of source, implementation, microseconds.
+ * Lives until the next call of it. */
+PADDOCK_EXPORT paddock_status paddock_profile(paddock_predictor* predictor, const char** json);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,207 @@
+// Paddock's C++17 interface, over paddock.h: objects that free themselves, exceptions in the place of statuses.
+//
+//   paddock::Predictor model("exported/");
+//   auto outputs = model.run({paddock::tensor(pixels, {1, 416, 416, 3})});
+//   const float* boxes = outputs[0].data<float>();
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "paddock.h"
+
+namespace paddock {
+
+// What a function of paddock.h has refused, with its status.
+class PredictorError : public std::runtime_error {
+ public:
+  PredictorError(paddock_status status, const std::string& what) : std::runtime_error(what), status_(status) {}
+  paddock_status status() const noexcept { return status_; }
+
+ private:
+  paddock_status status_;
+};
+
+inline void expect_ok(paddock_status status) {
+  if (status != PADDOCK_OK) throw PredictorError(status, paddock_last_error());
+}
+
+// float16 and bfloat16 have no type of C++17: give their bits as uint16_t by the other form of `tensor`.
+template <class T>
+constexpr paddock_type type_of() {
+  using U = std::remove_cv_t<T>;
+  constexpr bool whole = std::is_integral_v<U> && std::is_signed_v<U>;
+  if constexpr (std::is_same_v<U, float>) {
+    return PADDOCK_FLOAT32;
+  } else if constexpr (std::is_same_v<U, double>) {
+    return PADDOCK_FLOAT64;
+  } else if constexpr (std::is_same_v<U, bool>) {
+    return PADDOCK_BOOL;
+  } else if constexpr (std::is_same_v<U, uint8_t>) {
+    return PADDOCK_UINT8;
+  } else {
+    static_assert(whole && sizeof(U) != 2, "no type of a tensor");
+    return sizeof(U) == 1 ? PADDOCK_INT8 : sizeof(U) == 4 ? PADDOCK_INT32 : PADDOCK_INT64;  // `long long` too
+  }
+}
+
+// A view of memory that somebody else has. Of an output it lives until the next run of its predictor.
+class TensorView {
+ public:
+  TensorView() { raw_.struct_size = sizeof raw_; }
+  TensorView(paddock_type type, const void* data, const std::vector<int64_t>& shape) : TensorView() {
+    if (shape.size() > PADDOCK_MAX_RANK) throw PredictorError(PADDOCK_BAD_SHAPE, "a tensor has at most 8 axes");
+    raw_.type = type;
+    raw_.rank = static_cast<int32_t>(shape.size());
+    raw_.data = data;
+    raw_.bytes = paddock_type_size(type);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      raw_.shape[i] = shape[i];
+      raw_.bytes *= static_cast<uint64_t>(shape[i]);
+    }
+  }
+
+  paddock_type type() const { return static_cast<paddock_type>(raw_.type); }
+  std::vector<int64_t> shape() const { return {raw_.shape, raw_.shape + raw_.rank}; }
+  size_t size() const { return raw_.bytes / paddock_type_size(raw_.type); }
+  // The elements; T must be the tensor's type, or uint16_t for the bits of a half type.
+  template <class T>
+  const T* data() const {
+    if constexpr (std::is_same_v<T, uint16_t>) {
+      if (raw_.type == PADDOCK_FLOAT16 || raw_.type == PADDOCK_BFLOAT16) return static_cast<const T*>(raw_.data);
+      throw PredictorError(PADDOCK_BAD_TYPE, "the tensor is no half type");
+    } else {
+      if (raw_.type == type_of<T>()) return static_cast<const T*>(raw_.data);
+      throw PredictorError(PADDOCK_BAD_TYPE, std::string("the tensor is ") + paddock_type_name(raw_.type));
+    }
+  }
+  const void* raw_data() const { return raw_.data; }
+  size_t bytes() const { return raw_.bytes; }
+  const paddock_tensor& raw() const { return raw_; }
+  paddock_tensor& raw() { return raw_; }
+
+ private:
+  paddock_tensor raw_{};
+};
+
+template <class T>
+TensorView tensor(const T* data, const std::vector<int64_t>& shape) {
+  return TensorView(type_of<T>(), data, shape);
+}
+
+template <class T>
+TensorView tensor(const std::vector<T>& data, const std::vector<int64_t>& shape) {
+  TensorView view(type_of<T>(), data.data(), shape);
+  if (view.size() != data.size()) throw PredictorError(PADDOCK_BAD_SHAPE, "the vector has another size than the shape");
+  return view;
+}
+
+// Options of loading, by the names that paddock.h lists.
+class Options {
+ public:
+  Options() {
+    paddock_options* made = nullptr;
+    expect_ok(paddock_options_new(&made));
+    self_.reset(made);
+  }
+  Options& set(const std::string& name, int64_t value) {
+    expect_ok(paddock_options_set(self_.get(), name.c_str(), value));
+    return *this;
+  }
+  const paddock_options* get() const { return self_.get(); }
+
+ private:
+  struct Free {
+    void operator()(paddock_options* o) const { paddock_options_free(o); }
+  };
+  std::unique_ptr<paddock_options, Free> self_;
+};
+
+// An input or output of a model.
+struct TensorInfo {
+  std::string name;
+  paddock_type type;
+  std::vector<int64_t> shape;  // as exported
+  bool fixed;                  // whether no other shape is possible
+};
+
+// An exported model. One thread uses it at a time; give each thread a clone.
+class Predictor {
+ public:
+  explicit Predictor(const std::string& folder) { load(folder, nullptr); }
+  Predictor(const std::string& folder, const Options& options) { load(folder, options.get()); }
+
+  Predictor clone() const {
+    paddock_predictor* made = nullptr;
+    expect_ok(paddock_clone(self_.get(), &made));
+    return Predictor(made);
+  }
+
+  std::vector<TensorInfo> inputs() const { return infos(paddock_input_count(self_.get()), paddock_input_info); }
+  std::vector<TensorInfo> outputs() const { return infos(paddock_output_count(self_.get()), paddock_output_info); }
+  std::string metadata() const { return paddock_metadata(self_.get()); }
+  // The part of it at a JSON pointer such as "/processor/class_names/0"; nothing where there is none.
+  std::optional<std::string> metadata(const std::string& pointer) {
+    const char* text = nullptr;
+    const paddock_status status = paddock_metadata_at(self_.get(), pointer.c_str(), &text);
+    if (status == PADDOCK_BAD_ARGUMENT) return std::nullopt;
+    expect_ok(status);
+    return text;
+  }
+
+  // Runs once. The outputs are views that live until the next run, release() or the end of the predictor.
+  std::vector<TensorView> run(const std::vector<TensorView>& inputs) {
+    static_assert(sizeof(TensorView) == sizeof(paddock_tensor));
+    const auto* raw = inputs.empty() ? nullptr : &inputs[0].raw();
+    expect_ok(paddock_run(self_.get(), raw, static_cast<int32_t>(inputs.size())));
+    std::vector<TensorView> found(static_cast<size_t>(paddock_output_count(self_.get())));
+    for (size_t i = 0; i < found.size(); ++i)
+      expect_ok(paddock_output(self_.get(), static_cast<int32_t>(i), &found[i].raw()));
+    return found;
+  }
+  void release() { expect_ok(paddock_release_outputs(self_.get())); }
+
+  std::string memory_report() { return text(paddock_memory_report); }
+  void set_profiling(bool on) { expect_ok(paddock_set_profiling(self_.get(), on)); }
+  std::string profile() { return text(paddock_profile); }
+  paddock_predictor* get() const { return self_.get(); }
+
+ private:
+  explicit Predictor(paddock_predictor* made) : self_(made) {}
+  void load(const std::string& folder, const paddock_options* options) {
+    paddock_predictor* made = nullptr;
+    expect_ok(paddock_load(folder.c_str(), options, &made));
+    self_.reset(made);
+  }
+  template <class Ask>
+  std::vector<TensorInfo> infos(int32_t count, Ask ask) const {
+    std::vector<TensorInfo> list;
+    for (int32_t i = 0; i < count; ++i) {
+      paddock_info info{};
+      info.struct_size = sizeof info;
+      expect_ok(ask(self_.get(), i, &info));
+      list.push_back(
+          {info.name, static_cast<paddock_type>(info.type), {info.shape, info.shape + info.rank}, info.fixed != 0});
+    }
+    return list;
+  }
+  template <class Ask>
+  std::string text(Ask ask) {
+    const char* json = nullptr;
+    expect_ok(ask(self_.get(), &json));
+    return json;
+  }
+
+  struct Free {
+    void operator()(paddock_predictor* p) const { paddock_free(p); }
+  };
+  std::unique_ptr<paddock_predictor, Free> self_;
+};
+
+}  // namespace paddock

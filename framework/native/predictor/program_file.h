@@ -1,0 +1,31 @@
+// Reads a folder that `save_program` or `paddock export` wrote: program.json and the weights beside it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "predictor/module.h"
+#include "predictor/outside.h"
+
+namespace paddock::predictor {
+
+struct NamedType {
+  std::string name;
+  TensorType type;
+};
+
+// What a folder holds.
+struct Export {
+  std::vector<NamedType> inputs, outputs;  // as exported
+  std::string fixed_by;  // the line that read a shape, so that inputs have no other; "" where none did
+  std::string extra;     // JSON text: what the exporter stored beside the Program
+  std::vector<std::string> state_names;
+  std::vector<Tensor> states;  // in memory of their own
+  std::unique_ptr<Module> module;
+};
+
+// Throws FileError for what framework.graph.files refuses.
+Export read_export(const std::string& folder, const Limits& limits, bool map_weights);
+
+}  // namespace paddock::predictor

@@ -1,0 +1,293 @@
+"""The native examples are built as a user builds them, against the installed package, and say what Python says."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import framework
+from framework import nn, no_grad, ops, tensor
+from framework.extend import include_dir, library_dir
+from framework.graph.files import save_program
+from framework.graph.passes import INFERENCE_PASSES
+from framework.predictor import Predictor
+from suites.detection.models.base import PostProcess
+from suites.detection.processor import DetectionProcessor
+from suites.engine.predict.inference import load
+from suites.nlp.models.heads import SequenceClassifier
+from suites.nlp.problems.classification import Classification
+from suites.nlp.processor import TextProcessor
+from suites.nlp.sequences import Sequencer
+from suites.nlp.tokenizers.wordpiece import BertTokenizer
+from suites.vision.augmentation.transforms import Letterbox, Normalize, Resize
+from tests.suites.detection.models.test_yolov3 import tiny
+from tests.suites.nlp.models.ragged import Batch
+from tests.suites.nlp.models.test_bert import small
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "native"
+
+
+def run(*words, cwd=None, **more):
+    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True, timeout=300, **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def printed(option):
+    """What `python -m framework.extend` says."""
+    return run(sys.executable, "-m", "framework.extend", option, cwd=ROOT).strip()
+
+
+def tool(name, reason):
+    """A program of the machine or of this environment; skips with the reason where there is none."""
+    found = shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if found is None:
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    tool("c++", "no C++ compiler on this machine")
+    return tool("cc", "no C++ compiler on this machine")
+
+
+@pytest.fixture(scope="module")
+def built(compiler, tmp_path_factory):
+    """The folder of the programs, built by CMake in a folder outside of the tree."""
+    cmake, folder = tool("cmake", "no CMake on this machine"), tmp_path_factory.mktemp("built")
+    run(cmake, "-S", EXAMPLES, "-B", folder, f"-Dpaddock_DIR={printed('--cmake')}")
+    run(cmake, "--build", folder)
+    return folder
+
+
+@pytest.fixture
+def network(tmp_path):
+    """An export with two inputs and two outputs of different types."""
+    w = tensor(np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32))
+
+    def function(x, ids):
+        y = ops.gelu(ops.matmul(x, w))
+        return y, ops.argmax(ops.embedding(y, ids), axis=1)
+
+    arrays = [np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32), np.array([3, 0, 4])]
+    program = framework.program(function, pass_names=INFERENCE_PASSES).program_for(*map(tensor, arrays)).program
+    save_program(program, tmp_path / "exported")
+    return tmp_path / "exported", arrays
+
+
+def test_a_c_program_of_pkg_configs_flags_gives_the_bits_of_python(compiler, network, tmp_path):
+    tool("pkg-config", "no pkg-config on this machine")
+    environment = os.environ | {"PKG_CONFIG_PATH": printed("--pkg-config")}
+    flags = run("pkg-config", "--cflags", "--libs", "paddock", env=environment).split()
+    strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
+    run(compiler, *strict, EXAMPLES / "predict.c", "-o", tmp_path / "predict", *flags)
+    assert_predicts(tmp_path / "predict", *network, tmp_path)
+
+
+def test_a_c_program_built_by_cmake_gives_the_bits_of_python(built, network, tmp_path):
+    assert_predicts(built / "predict", *network, tmp_path)
+
+
+def assert_predicts(program, exported, arrays, folder):
+    files = [folder / f"input{i}.bin" for i in range(len(arrays))]
+    for file, array in zip(files, arrays, strict=True):
+        file.write_bytes(array.tobytes())
+    # Neither the environment nor the folder says where kernels lie.
+    told = run(program, exported, *files, cwd=folder, env={})
+    expected = Predictor(exported).run(arrays)
+    for i, array in enumerate(expected):
+        assert (folder / f"output{i}.bin").read_bytes() == array.tobytes()
+        assert f"output{i}.bin: {array.dtype} {list(array.shape)}" in told
+
+
+def test_a_c_program_says_what_is_wrong(built, network, tmp_path):
+    exported, _ = network
+    (tmp_path / "short.bin").write_bytes(b"1234")
+    for words, said in (
+        ([tmp_path / "nowhere"], "nowhere/program.json: cannot be opened"),
+        ([exported], "the model takes 2 inputs"),
+        ([exported, tmp_path / "short.bin", tmp_path / "short.bin"], "has not the 80 bytes of input 'input0'"),
+    ):
+        done = subprocess.run([built / "predict", *words], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode != 0 and said in done.stderr
+
+
+def test_a_part_of_the_package_that_there_is_not_is_refused_by_cmake(compiler, tmp_path):
+    cmake = tool("cmake", "no CMake on this machine")
+    text = "cmake_minimum_required(VERSION 3.20)\nproject(p C)\nfind_package(paddock 0.1 REQUIRED COMPONENTS {})\n"
+    for part, status in (("predictor", 0), ("paddock", 0), ("training", 1)):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "CMakeLists.txt").write_text(text.format(part))
+        words = [cmake, "-S", tmp_path / part, "-B", tmp_path / part / "b", f"-Dpaddock_DIR={printed('--cmake')}"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert bool(done.returncode) == bool(status), done.stderr
+    assert "paddock has no part 'training'" in done.stderr
+
+
+PAGE = (ROOT / "docs" / "howto" / "native.md").read_text()
+WARNINGS = ("-Wall", "-Werror")
+
+
+@pytest.mark.parametrize("language, ending, standard", [("c", "c", "c99"), ("cpp", "cc", "c++17")])
+def test_the_programs_of_the_page_run_and_give_the_scores_of_python(compiler, tmp_path, language, ending, standard):
+    tool("pkg-config", "no pkg-config on this machine")
+    (source,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)
+    (tmp_path / f"hello.{ending}").write_text(source)
+    weights = tensor(np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32))
+    zeros = np.zeros((1, 96, 96, 3), np.float32)
+    classifier = framework.program(lambda x: ops.matmul(ops.mean(ops.cos(x), axes=(1, 2)), weights))
+    save_program(classifier.program_for(zeros).program, tmp_path / "exported")
+    environment = os.environ | {"PKG_CONFIG_PATH": printed("--pkg-config")}
+    flags = run("pkg-config", "--cflags", "--libs", "paddock", env=environment).split()
+    made = compiler if language == "c" else shutil.which("c++")
+    run(made, f"-std={standard}", *WARNINGS, f"hello.{ending}", "-o", "hello", *flags, cwd=tmp_path)
+    (scores,) = Predictor(tmp_path / "exported").run([zeros])[0]
+    assert run(tmp_path / "hello", cwd=tmp_path).split() == [f"{score:g}" for score in scores]
+    (tmp_path / "exported" / "program.json").unlink()
+    done = subprocess.run([tmp_path / "hello"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0 and "exported/program.json: cannot be opened" in done.stderr
+
+
+def test_what_is_shipped_is_under_15_mb_and_shows_c_symbols_by_their_version():
+    libraries = sorted(library_dir().glob("*.so"))
+    assert {"libpaddock.so", "libpaddock_cpu_baseline.so"} <= {path.name for path in libraries}
+    assert sum(path.stat().st_size for path in libraries) < 15 * 2**20
+    declared = set(re.findall(r"\b(paddock_\w+)\(", (include_dir() / "paddock.h").read_text()))
+    shown = run(tool("nm", "no C++ compiler on this machine"), "-D", "--defined-only", library_dir() / "libpaddock.so")
+    assert len(declared) > 25
+    assert set(re.findall(r"\b(paddock_\w+)@@PADDOCK_1$", shown, re.M)) == declared
+
+
+TRANSFORMS = {
+    "letterbox": [Letterbox(64), Normalize([0, 0, 0], [1, 1, 1])],
+    "letterbox_at_the_corner": [Letterbox([64, 96], fill=(0.2, 0.4, 0.6), centred=False), Normalize()],
+    "stretched": [Resize(96), Normalize()],
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_detector_finds_on_a_picture_what_python_finds(built, tmp_path, name):
+    processor = DetectionProcessor(TRANSFORMS[name], ["ball", "läufer"], 0.0)
+    model = tiny(postprocess=PostProcess(0.0, 50, 0.5, 20)).eval()
+    pictures = [np.random.default_rng(k).integers(0, 256, (*size, 3), np.uint8) for k, size in enumerate(SIZES)]
+    images = tensor(processor.prepare(pictures[:1])["images"])
+    images.name = "images"
+    with no_grad():
+        found = model.detect(images).by_name()
+        program = framework.program(lambda images: model.detect(images).by_name(), pass_names=INFERENCE_PASSES)
+        extra = {"suite": "detection", "outputs": list(found), "processor": processor.metadata()}
+        save_program(program.program_for(images).program, tmp_path / "exported", extra=extra)
+    expected, objects = load(tmp_path / "exported"), 0
+    for pixels in pictures:
+        write_ppm(tmp_path / "picture.ppm", pixels)
+        lines = run(built / "detect", tmp_path / "exported", tmp_path / "picture.ppm").splitlines()
+        told = [line.rsplit(" ", 5) for line in lines]
+        rows = [{"class": w[0], "score": float(w[1]), "box": [float(v) for v in w[2:]]} for w in told]
+        assert rows == expected(pixels)[0].value
+        objects += len(rows)
+    assert objects > 10
+
+
+SIZES = ((60, 50), (64, 64), (128, 128), (33, 200), (7, 5), (301, 97))  # of pictures
+
+
+PIECES = [
+    "[PAD]",
+    "",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "film",
+    "##s",
+    "un",
+    "##want",
+    "##ed",
+    "want",
+    "!",
+    ",",
+]
+PIECES += [
+    "，",
+    "。",
+    "北",
+    "京",
+    "一",
+    "##二",
+    "2",
+    "##0",
+    "##24",
+    "a",
+    "b",
+    "c",
+    "##b",
+    "##c",
+    "'",
+    "[",
+    "]",
+    "𠀀",
+    "cafe",
+]
+TEXTS = [
+    "The films, unwanted!", "unwantedly the film", "", "   ", "北京，2024。", "the\tfilm\n2 0", "a'b[c] [MASK]x[SEP]",
+    "abc" * 40, "ab" * 33, "the " * 50, "一二", "𠀀a", "film\x07s \x7f!", "[cls] [CLS]", "bcbc cbcb",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lower_case, chinese", [(True, True), (False, True), (True, False)])
+def test_a_classifier_cuts_texts_and_scores_them_as_python_does(built, tmp_path, lower_case, chinese):
+    tokenizer = BertTokenizer(PIECES, lower_case, chinese_characters=chinese)
+    processor = TextProcessor(Classification(), Sequencer(tokenizer, max_length=20), ["gut", "böse", "neither"])
+    model = SequenceClassifier(small(), 3).eval()
+    nn.init.initialize(model, seed=0)
+    traced = Batch([4, 9], words=len(PIECES))
+    for name in ("ids", "offsets", "segment_ids"):
+        getattr(traced, name).name = name
+    with no_grad():
+        program = framework.program(
+            lambda ids, offsets, segments: ops.softmax(model(ids, offsets, segment_ids=segments) * 40.0, axis=-1),
+            pass_names=INFERENCE_PASSES,
+        ).program_for(traced.ids, traced.offsets, traced.segment_ids)
+    extra = {"suite": "nlp", "outputs": ["scores"], "processor": processor.metadata()}
+    save_program(program.program, tmp_path / "exported", extra=extra)
+    lines = run(built / "classify", tmp_path / "exported", *TEXTS).splitlines()
+    opened = load(tmp_path / "exported")
+    expected = [answer.value for answer in opened([processor.from_json(text) for text in TEXTS])]
+    told = [lines[i : i + 4] for i in range(0, len(lines), 4)]
+    assert [best for best, *_ in told] == [answer["class"] for answer in expected]
+    for (_, *rows), answer in zip(told, expected, strict=True):
+        assert {row.split()[0]: float(row.split()[1]) for row in rows} == answer["scores"]
+    assert len({tuple(rows) for _, *rows in told}) > 10  # texts differ in their scores
+    done = subprocess.run([built / "classify", tmp_path / "exported", "café"], capture_output=True, text=True)
+    assert done.returncode == 1 and "the character 'é' is none that this example reads" in done.stderr
+
+
+def write_ppm(file, pixels):
+    file.write_bytes(b"P6\n# by a test\n%d %d\n255\n" % pixels.shape[1::-1] + pixels.tobytes())
+
+
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (b"P5\n2 2\n255\n1234", "is no binary PPM"),
+        (b"P6\n2 2\n65535\n" + bytes(24), "its header states no picture"),
+        (b"P6\n99999999 99999999\n255\n", "its header states no picture"),
+        (b"P6\n2 2\n255\n123", "is cut off"),
+    ],
+)
+def test_a_picture_that_is_none_is_refused(built, tmp_path, data, said):
+    model = nn.Linear(3, 3)
+    program = framework.program(lambda x: model(x)).program_for(np.ones((1, 3), np.float32)).program
+    save_program(program, tmp_path, extra={"suite": "detection", "processor": json.loads("{}")})
+    (tmp_path / "a.ppm").write_bytes(data)
+    done = subprocess.run([built / "detect", tmp_path, tmp_path / "a.ppm"], capture_output=True, text=True)
+    assert done.returncode == 1 and said in done.stderr

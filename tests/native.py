@@ -1,0 +1,172 @@
+"""The C interface of the core by ctypes: what tests ask of `paddock.h` without compiling anything."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework import _core
+from framework.errors import CheckpointError, PaddockError
+from framework.tensors import bfloat16_type
+
+LIBRARY = Path(_core.__file__).parent / "lib" / "libpaddock.so"
+STATUS = (
+    "OK", "BAD_ARGUMENT", "BAD_FILE", "BAD_SHAPE", "BAD_TYPE", "NOT_SUPPORTED", "NO_MEMORY", "BUSY", "BAD_STATE",
+    "NUMERICS", "INTERNAL",
+)  # fmt: skip
+TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
+
+
+class Info(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_uint32),
+        ("type", c_int32),
+        ("rank", c_int32),
+        ("fixed", c_int32),
+        ("shape", c_int64 * 8),
+        ("name", c_char_p),
+    )
+
+
+class RawTensor(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_uint32),
+        ("type", c_int32),
+        ("rank", c_int32),
+        ("reserved", c_int32),
+        ("shape", c_int64 * 8),
+        ("data", c_void_p),
+        ("bytes", c_uint64),
+    )
+
+
+class NativeError(PaddockError):
+    """What a function of the interface has refused; `status` by its name."""
+
+    def __init__(self, status: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class FileRefused(NativeError, CheckpointError):
+    """The same of a file."""
+
+
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(LIBRARY))
+    for name in ("last_error", "version", "metadata", "instruction_set", "type_name"):
+        getattr(library, f"paddock_{name}").restype = c_char_p
+    library.paddock_type_size.restype = ctypes.c_size_t
+    library.paddock_options_set.argtypes = (c_void_p, c_char_p, c_int64)
+    for name in ("options_free", "free"):
+        getattr(library, f"paddock_{name}").argtypes, getattr(library, f"paddock_{name}").restype = (c_void_p,), None
+    for name in ("input_count", "output_count", "metadata", "release_outputs"):
+        getattr(library, f"paddock_{name}").argtypes = (c_void_p,)
+    for name in ("input_info", "output_info"):
+        getattr(library, f"paddock_{name}").argtypes = (c_void_p, c_int32, POINTER(Info))
+    library.paddock_run.argtypes = (c_void_p, c_void_p, c_int32)
+    library.paddock_metadata_at.argtypes = (c_void_p, c_char_p, POINTER(c_char_p))
+    library.paddock_output.argtypes = (c_void_p, c_int32, POINTER(RawTensor))
+    library.paddock_load.argtypes = (c_char_p, c_void_p, POINTER(c_void_p))
+    library.paddock_clone.argtypes = (c_void_p, POINTER(c_void_p))
+    library.paddock_set_profiling.argtypes = (c_void_p, c_int32)
+    for name in ("memory_report", "profile"):
+        getattr(library, f"paddock_{name}").argtypes = (c_void_p, POINTER(c_char_p))
+    return library
+
+
+C = _library()
+
+
+def checked(status: int) -> None:
+    """Raises what the status says."""
+    if status:
+        name, text = STATUS[status], C.paddock_last_error().decode()
+        raise (FileRefused if name == "BAD_FILE" else NativeError)(name, text)
+
+
+def raw_tensor(array: np.ndarray) -> RawTensor:
+    """The array's memory, which must be contiguous and outlive what is returned."""
+    assert array.flags.c_contiguous
+    dtype = "bfloat16" if array.dtype == bfloat16_type() else str(array.dtype)
+    size = ctypes.sizeof(RawTensor)
+    shape = (c_int64 * 8)(*array.shape)
+    return RawTensor(size, TYPES.index(dtype), array.ndim, 0, shape, array.ctypes.data, array.nbytes)
+
+
+class NativePredictor:
+    """`paddock_predictor`, with errors as exceptions."""
+
+    def __init__(self, folder: Path | str, **options: int) -> None:
+        self.handle = c_void_p()
+        made = c_void_p()
+        checked(C.paddock_options_new(byref(made)))
+        try:
+            for name, value in options.items():
+                checked(C.paddock_options_set(made, name.encode(), value))
+            checked(C.paddock_load(str(folder).encode(), made, byref(self.handle)))
+        finally:
+            C.paddock_options_free(made)
+
+    def __del__(self) -> None:
+        C.paddock_free(self.handle)
+
+    def clone(self) -> NativePredictor:
+        other = NativePredictor.__new__(NativePredictor)
+        other.handle = c_void_p()
+        checked(C.paddock_clone(self.handle, byref(other.handle)))
+        return other
+
+    def infos(self, which: str) -> list[tuple[str, str, tuple[int, ...], bool]]:
+        """(name, type, shape, fixed) of each "input" or "output"."""
+        found = []
+        for i in range(getattr(C, f"paddock_{which}_count")(self.handle)):
+            info = Info(ctypes.sizeof(Info))
+            checked(getattr(C, f"paddock_{which}_info")(self.handle, i, byref(info)))
+            found.append((info.name.decode(), TYPES[info.type], tuple(info.shape[: info.rank]), bool(info.fixed)))
+        return found
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return json.loads(C.paddock_metadata(self.handle))
+
+    def part(self, pointer: str) -> str:
+        """The part of the metadata at a JSON pointer."""
+        text = c_char_p()
+        checked(C.paddock_metadata_at(self.handle, pointer.encode(), byref(text)))
+        return (text.value or b"").decode()
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Copies of the outputs."""
+        tensors = (RawTensor * len(arrays))(*map(raw_tensor, arrays))
+        checked(C.paddock_run(self.handle, tensors, len(arrays)))
+        return [array.copy() for array in self.views()]
+
+    def views(self) -> list[np.ndarray]:
+        """The outputs where they are."""
+        found = []
+        for i in range(C.paddock_output_count(self.handle)):
+            t = RawTensor(ctypes.sizeof(RawTensor))
+            checked(C.paddock_output(self.handle, i, byref(t)))
+            name, shape = TYPES[t.type], tuple(t.shape[: t.rank])
+            dtype = bfloat16_type() if name == "bfloat16" else np.dtype(name)
+            memory = (ctypes.c_char * t.bytes).from_address(t.data) if t.bytes else b""
+            found.append(np.frombuffer(memory, dtype).reshape(shape))
+        return found
+
+    def _text(self, function: Any) -> Any:
+        text = c_char_p()
+        checked(function(self.handle, byref(text)))
+        return json.loads(text.value or b"")
+
+    def memory_report(self) -> dict[str, Any]:
+        return self._text(C.paddock_memory_report)
+
+    def profile(self) -> list[dict[str, Any]]:
+        return self._text(C.paddock_profile)
