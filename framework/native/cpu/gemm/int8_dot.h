@@ -17,6 +17,27 @@ PADDOCK_INLINE void store_int32s(Int32s x, void* p) { *static_cast<UnalignedInt3
 typedef uint8_t Bytes __attribute__((vector_size(kVecBytes)));
 typedef uint8_t UnalignedBytes __attribute__((vector_size(kVecBytes), aligned(1), may_alias));
 
+// The first n of kVecBytes bytes (0 < n <= kVecBytes); lanes beyond them hold anything. `end` is where readable memory
+// ends.
+PADDOCK_INLINE Bytes load_first_bytes(const uint8_t* p, int64_t n, const uint8_t* end) {
+  if (n == kVecBytes || end - p >= kVecBytes) return *reinterpret_cast<const UnalignedBytes*>(p);
+  Bytes part{};
+  std::memcpy(&part, p, static_cast<size_t>(n));
+  return part;
+}
+
+// Writes the first n of kVecBytes bytes.
+PADDOCK_INLINE void store_first_bytes(Bytes x, uint8_t* p, int64_t n) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_epi8(p, n >= 64 ? ~__mmask64{0} : (__mmask64{1} << n) - 1, (__m512i)x);
+#else
+  if (n >= kVecBytes)
+    *reinterpret_cast<UnalignedBytes*>(p) = x;
+  else
+    std::memcpy(p, &x, static_cast<size_t>(n));
+#endif
+}
+
 namespace detail {
 // In each 16 bytes: the lower (kHalf 0) or upper (1) 8 bytes of a and of b, kWidth bytes of one after the other.
 template <int kWidth, int kHalf, int... I>

@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kBandPixels = 192;          // of y in a task
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
+constexpr int64_t kCopy = 16;                 // bytes that a short copy moves at a time
 
 template <class D>
 class PixelProduct {
@@ -39,6 +40,7 @@ class PixelProduct {
     std::fill_n(border_.template as<Row>(), channels_, Row(conv_.x_zero));
     image_ = conv_.x;
     if constexpr (sizeof(Row) > 1) widen();
+    image_end_ = reinterpret_cast<const char*>(static_cast<const Row*>(image_) + g_.N * g_.H * g_.W * g_.C);
     const int64_t pixels = g_.N * g_.P * g_.Q, panels = ceil_div(filters_, kInt8Width);
     const int64_t bands = ceil_div(pixels, kBandPixels), work = pixels * filters_ * depth_ * g_.groups;
     const int64_t wanted = ceil_div(std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted), bands * g_.groups);
@@ -66,18 +68,19 @@ class PixelProduct {
   void band_of(int64_t group, int64_t begin, int64_t end, int64_t first, int64_t last) const {
     const int64_t tiles = ceil_div(end - begin, kInt8TileRows), taps = gathered_ ? 1 : g_.R * g_.S;
     const int64_t stride = panels_.padded_depth * static_cast<int64_t>(sizeof(Row));
-    const Scratch gathered(gathered_ ? static_cast<size_t>((end - begin) * stride) : 1);
+    const Scratch gathered(gathered_ ? static_cast<size_t>((end - begin) * stride + kCopy) : 1);
     const Scratch table(static_cast<size_t>(tiles * taps * kInt8TileRows) * sizeof(char*));
     const char** rows = table.as<const char*>();
     const auto start = [&](int64_t i) { return begin + i * (end - begin) / tiles; };
+    Pixel pixel = pixel_of(begin);
     for (int64_t i = 0; i < tiles; ++i)
-      for (int64_t m = start(i); m < start(i + 1); ++m) {
+      for (int64_t m = start(i), stop = start(i + 1); m < stop; ++m, advance(pixel)) {
         const char** at = rows + i * taps * kInt8TileRows + (m - start(i));
         if (gathered_) {
           *at = gathered.as<char>() + (m - begin) * stride;
-          gather(m, group, reinterpret_cast<Row*>(gathered.as<char>() + (m - begin) * stride));
+          gather(pixel, group, reinterpret_cast<Row*>(gathered.as<char>() + (m - begin) * stride));
         } else {
-          point(m, group, at);
+          point(pixel, group, at);
         }
       }
     const char* weights = static_cast<const char*>(weights_->data()) + group * panels_.bytes();
@@ -109,20 +112,34 @@ class PixelProduct {
     }
   }
 
-  struct Window {
+  // A pixel of y: its place, and where tap (0, 0) of its window lies.
+  struct Pixel {
+    int64_t q, p;
     const Row* image;
-    int64_t h, w;  // of tap (0, 0)
+    int64_t h, w;
   };
 
-  Window window(int64_t m) const {
+  Pixel pixel_of(int64_t m) const {
     const int64_t q = m % g_.Q, p = m / g_.Q % g_.P, n = m / g_.Q / g_.P;
-    return {static_cast<const Row*>(image_) + n * g_.H * g_.W * g_.C, p * g_.stride_h - g_.pad_top,
+    return {q, p, static_cast<const Row*>(image_) + n * g_.H * g_.W * g_.C, p * g_.stride_h - g_.pad_top,
             q * g_.stride_w - g_.pad_left};
   }
 
-  // Where each tap of output pixel m finds its channels.
-  void point(int64_t m, int64_t group, const char** at) const {
-    const Window o = window(m);
+  // To the next pixel; divisions would cost more than a small product.
+  void advance(Pixel& o) const {
+    o.w += g_.stride_w;
+    if (++o.q < g_.Q) return;
+    o.q = 0;
+    o.w = -g_.pad_left;
+    o.h += g_.stride_h;
+    if (++o.p < g_.P) return;
+    o.p = 0;
+    o.h = -g_.pad_top;
+    o.image += g_.H * g_.W * g_.C;
+  }
+
+  // Where each tap of a pixel finds its channels.
+  void point(const Pixel& o, int64_t group, const char** at) const {
     for (int64_t r = 0; r < g_.R; ++r) {
       const int64_t h = o.h + r * g_.dil_h;
       const bool row_inside = h >= 0 && h < g_.H;
@@ -135,9 +152,8 @@ class PixelProduct {
     }
   }
 
-  // All taps of output pixel m, one after the other.
-  void gather(int64_t m, int64_t group, Row* to) const {
-    const Window o = window(m);
+  // All taps of a pixel, one after the other.
+  void gather(const Pixel& o, int64_t group, Row* to) const {
     const bool whole = g_.groups == 1 && g_.dil_w == 1;  // a kernel row is one stretch of the image
     const Row zero(conv_.x_zero);
     Row* const end = to + panels_.padded_depth;
@@ -149,17 +165,27 @@ class PixelProduct {
         const int64_t from = inside ? std::clamp<int64_t>(-o.w, 0, g_.S) : g_.S;
         const int64_t until = std::clamp<int64_t>(g_.W - o.w, from, g_.S);
         to = std::fill_n(to, from * channels_, zero);
-        if (until > from) to = std::copy_n(row + (o.w + from) * g_.C, (until - from) * channels_, to);
+        if (until > from) to = copied(row + (o.w + from) * g_.C, (until - from) * channels_, to);
         to = std::fill_n(to, (g_.S - until) * channels_, zero);
         continue;
       }
       for (int64_t s = 0; s < g_.S; ++s) {
         const int64_t w = o.w + s * g_.dil_w;
         const bool in = inside && w >= 0 && w < g_.W;
-        to = in ? std::copy_n(row + w * g_.C, channels_, to) : std::fill_n(to, channels_, zero);
+        to = in ? copied(row + w * g_.C, channels_, to) : std::fill_n(to, channels_, zero);
       }
     }
     std::fill(to, end, Row(0));
+  }
+
+  // Copies a short stretch in whole pieces of kCopy bytes, whose rest the next stretch overwrites; behind the last one
+  // there is room.
+  Row* copied(const Row* from, int64_t n, Row* to) const {
+    const auto bytes = n * static_cast<int64_t>(sizeof(Row));
+    const auto* source = reinterpret_cast<const char*>(from);
+    if (image_end_ - source < bytes + kCopy) return std::copy_n(from, n, to);
+    for (int64_t i = 0; i < bytes; i += kCopy) std::memcpy(reinterpret_cast<char*>(to) + i, source + i, kCopy);
+    return to + n;
   }
 
   const Int8Conv& conv_;
@@ -169,6 +195,7 @@ class PixelProduct {
   const Int8Panels<D> panels_;
   const Scratch wide_, border_;
   const void* image_ = nullptr;
+  const char* image_end_ = nullptr;
   std::shared_ptr<Storage> weights_;
 };
 

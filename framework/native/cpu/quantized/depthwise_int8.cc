@@ -84,6 +84,7 @@ class Depthwise {
   void mix(int64_t n, int64_t p, int64_t block, char* to) const {
     const int64_t c = block * kBlock, lanes = std::min(kBlock, g_.C - c), top = p * g_.stride_h - g_.pad_top;
     const Bytes border = static_cast<uint8_t>(conv_.x_zero) - Bytes{};
+    const uint8_t* const end = conv_.x + g_.N * g_.H * g_.W * g_.C;
     for (int64_t group = 0; group < row_groups_; ++group) {
       const uint8_t* rows[D::kGroup];
       for (int64_t i = 0; i < D::kGroup; ++i) {
@@ -91,25 +92,20 @@ class Depthwise {
         const bool inside = r < g_.R && h >= 0 && h < g_.H;
         rows[i] = inside ? conv_.x + (n * g_.H + h) * g_.W * g_.C + c : nullptr;
       }
-      for (int64_t j = 0; j < columns_; ++j) {
+      char* out = to + group * 4 * kVecBytes;
+      for (int64_t j = 0; j < columns_; ++j, out += row_groups_ * 4 * kVecBytes) {
         const int64_t w = j - g_.pad_left;
         const bool inside = w >= 0 && w < g_.W;
         Bytes row[D::kGroup];
 #pragma GCC unroll 4
-        for (int i = 0; i < D::kGroup; ++i) row[i] = inside && rows[i] ? load(rows[i] + w * g_.C, lanes) : border;
+        for (int i = 0; i < D::kGroup; ++i)
+          row[i] = inside && rows[i] ? load_first_bytes(rows[i] + w * g_.C, lanes, end) : border;
         Int32s a[4];
         D::groups(row, a);
-        char* out = to + (j * row_groups_ + group) * 4 * kVecBytes;
+#pragma GCC unroll 4
         for (int v = 0; v < 4; ++v) store_int32s(a[v], out + v * kVecBytes);
       }
     }
-  }
-
-  static PADDOCK_INLINE Bytes load(const uint8_t* p, int64_t lanes) {
-    if (lanes == kBlock) return *reinterpret_cast<const UnalignedBytes*>(p);
-    Bytes part{};
-    std::memcpy(&part, p, static_cast<size_t>(lanes));
-    return part;
   }
 
   template <int kCount>
@@ -158,10 +154,7 @@ class Depthwise {
                          low, high),
                      r.zero);
     const Bytes bytes = packed_bytes(q);
-    if (lanes == kBlock)
-      *reinterpret_cast<UnalignedBytes*>(r.y8 + at) = bytes;
-    else
-      std::memcpy(r.y8 + at, &bytes, static_cast<size_t>(lanes));
+    store_first_bytes(bytes, r.y8 + at, lanes);
   }
 
   const Int8Conv& conv_;

@@ -52,10 +52,13 @@ PADDOCK_INLINE Vec<float> to_float(Int32s x) { return {__builtin_convertvector(x
 
 PADDOCK_INLINE void store_bytes(Int32s q, uint8_t* to, int64_t lanes) {
   const LaneBytes bytes = __builtin_convertvector(q, LaneBytes);
-  if (lanes >= Vec<float>::kSize)
+  if (lanes >= Vec<float>::kSize) {
     *reinterpret_cast<UnalignedLaneBytes*>(to) = bytes;
-  else
+  } else if (Vec<float>::kSize > 8 && lanes == 8) {
+    std::memcpy(to, &bytes, 8);
+  } else {
     std::memcpy(to, &bytes, static_cast<size_t>(lanes));
+  }
 }
 
 PADDOCK_INLINE Vec<float> load_unsigned(const uint8_t* p, int64_t lanes) {
