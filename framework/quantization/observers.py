@@ -21,6 +21,7 @@ class Observer:
     """One value over all batches: a histogram whose range doubles when it must, the batches' extremes, and means.
 
     Attributes:
+        zeros: how many values are exactly 0, which 8 bits always hold.
         sides: [2, BINS] how many values below 0, and others, have a magnitude in each of equal bins of [0, limit].
         limit: the histogram's range; 0 before the first value.
         maxima: the largest magnitude of each batch.
@@ -30,6 +31,7 @@ class Observer:
 
     def __init__(self) -> None:
         self.sides = np.zeros((2, BINS), np.int64)
+        self.zeros = 0
         self.limit = 0.0
         self.maxima: list[float] = []
         self.lows: list[float] = []
@@ -50,6 +52,7 @@ class Observer:
     def add(self, x: np.ndarray) -> None:
         """Takes in one batch's values, of any shape, all finite."""
         flat = x.ravel()
+        self.zeros += flat.size - int(np.count_nonzero(flat))
         low, high = float(flat.min(initial=0)), float(flat.max(initial=0))
         self.lows.append(low)
         self.highs.append(high)
@@ -196,6 +199,7 @@ def _signed_error(seen: Observer, low: float, high: float) -> float:
 def _signed_divergence(seen: Observer, low: float, high: float) -> float:
     width = seen.limit / BINS
     line = np.concatenate([seen.sides[0][::-1], seen.sides[1]])
+    line[BINS] -= seen.zeros  # exact in any range; counted, a ReLU's zeros would favour the narrowest one
     begin = BINS - max(round(-low / width), 0)
     end = BINS + max(round(high / width), 0)
     end = max(end, begin + 1)
