@@ -10,6 +10,7 @@ import numpy as np
 from framework.errors import AttributeValueError
 from framework.graph import passes
 from framework.graph.ir import Operation, Program, Value
+from framework.graph.passes.fusion import finish_convolutions
 from framework.graph.passes.report import name_of, place_of
 from framework.graph.reports import PassReport
 from framework.ops import registry
@@ -72,9 +73,11 @@ def quantize(
     rewrite = _Rewrite(keep, smallest, tables, dynamic)
     if static:
         separate(new)
+        finish_convolutions(new)
     chosen = [i for i, op in enumerate(new.block) if rewrite.takes(new, op, static)]
     products = [i for i in chosen if new.block.ops[i].name == "matmul"]
-    images = Images(new, [op for op in new.block if op.name == "conv2d" and rewrite.takes_image(new, op)] if static else [])
+    candidates = [op for op in new.block if static and op.name == "conv2d"]
+    images = Images(new, [op for op in candidates if rewrite.takes_image(new, op)])
     inputs = [v for i in products if (v := new.block.ops[i].inputs[0]) is not None]
     limits: dict[int, float] = {}
     if static and (inputs or images.convolutions):

@@ -172,6 +172,22 @@ def fuse_activation(program: Program, report: PassReport) -> None:
     _fuse_follower(program, report, _is_activation, _as_activation)
 
 
+def finish_convolutions(program: Program) -> None:
+    """What follows a conv2d becomes its bias, residual and activation, as in the passes; other operators stay."""
+    report = PassReport("finish_convolutions")
+
+    def plain(op: Operation) -> bool:
+        return op.name == "conv2d"
+
+    def active(op: Operation) -> bool:
+        return plain(op) and op.attr("activation") != "none"
+
+    _fuse_follower(program, report, _is_add, _as_bias, plain)
+    _fuse_follower(program, report, _is_add, _as_residual, plain)
+    _fuse_follower(program, report, _is_activation, _as_activation, plain)
+    _fuse_follower(program, report, _is_add, _as_last_residual, active)
+
+
 def _is_add(op: Operation) -> bool:
     return op.name == "add"
 
