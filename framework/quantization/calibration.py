@@ -32,7 +32,7 @@ def observe(program: Program, values: Sequence[Value], batches: Iterable[Batch])
     parts = [(part, _giving(program, part)) for part in _parts(values)]
     count = 0
     for batch in batches:
-        inputs = _in_order(program, batch, count)
+        inputs = in_order(program, batch, count)
         for part, compiled in parts:
             for v, tensor in zip(part, compiled.run(inputs), strict=True):
                 array = tensor.numpy()
@@ -79,7 +79,7 @@ def _described(program: Program, v: Value) -> str:
     return f"value {v}" if reader is None else f"the input of {reader}"
 
 
-def _in_order(program: Program, batch: Batch, number: int) -> list[Tensor]:
+def in_order(program: Program, batch: Batch, number: int) -> list[Tensor]:
     """The inputs of one batch as Tensors, checked against the Program's."""
     who = f"quantize: calibration batch {number}"
     names = [v.name or f"input{i}" for i, v in enumerate(program.inputs)]

@@ -78,6 +78,7 @@ def _emit_folded(rewriter: Rewriter, conv: Operation, norm: Operation) -> None:
     factor = rewriter.emit("div", [scale, root], where)
     per_filter = rewriter.emit("reshape", [factor], where, shape=(-1, 1, 1, 1))
     weight = rewriter.emit("mul", [conv.inputs[1], per_filter], where)
+    weight.name = conv.inputs[1].name if conv.inputs[1] is not None else None
     bias = conv.input("bias")
     centred = rewriter.emit("neg", [mean], where) if bias is None else rewriter.emit("sub", [bias, mean], where)
     new_bias = rewriter.emit("add", [rewriter.emit("mul", [centred, factor], where), offset], where)

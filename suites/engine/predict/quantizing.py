@@ -66,21 +66,24 @@ def quantize_for(
         ConfigError: training batches lack what the model reads when it predicts.
         DataError: nothing that `how.calibration` names can be read.
     """
-    if how.mode != "static":
-        calibration: Iterator[list[np.ndarray]] = iter(())
-    elif how.calibration:
-        calibration = _input_batches(task, processor or task.processor(), how)
-    else:
-        calibration = _training_batches(task, how.batches, seed)
     return quantize(
         program,
         mode=how.mode,
-        calibration=calibration,
+        calibration=calibration_batches(task, how, seed, processor) if how.mode == "static" else (),
         method=how.method,
         keep=how.keep,
         smallest=how.smallest,
         tables=how.tables,
     )
+
+
+def calibration_batches(
+    task: Task, how: Quantization, seed: int = 0, processor: Processor | None = None
+) -> Iterator[list[np.ndarray]]:
+    """What mode "static" looks at: arrays of the task's `eval_inputs`, batch by batch. See `quantize_for`."""
+    if how.calibration:
+        return _input_batches(task, processor or task.processor(), how)
+    return _training_batches(task, how.batches, seed)
 
 
 def _input_batches(task: Task, processor: Processor, how: Quantization) -> Iterator[list[np.ndarray]]:
