@@ -109,7 +109,8 @@ class Images:
     def _plan(self) -> None:
         able: set[Operation] = set()  # could give 8 bits
         for op in self._program.block:
-            if op in self.convolutions or (_may_join(self._program, op) and any(self._from(v, able) for v in _data(op))):
+            joins = _may_join(self._program, op) and any(self._producers.get(v) in able for v in _data(op))
+            if joins or op in self.convolutions:
                 able.add(op)
         self._held = set()
         wanted: set[Value] = set()
@@ -122,9 +123,6 @@ class Images:
                 wanted.update(v for v in [op.input("residual")] if held and v is not None)
             elif held:
                 wanted.update(_data(op))
-
-    def _from(self, v: Value, able: set[Operation]) -> bool:
-        return self._producers.get(v) in able
 
     def _is_eight(self, op: Operation) -> bool:
         return op in self.convolutions or op in self._held

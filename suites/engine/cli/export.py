@@ -48,7 +48,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:
-            print("\n".join([f"{len(done.quantized.matched)} products, tables and convolutions in 8 bits", *done.quantized.missed]))
+            said = f"{len(done.quantized.matched)} products, tables and convolutions in 8 bits"
+            print("\n".join([said, *done.quantized.missed]))
         if done.fixed_shapes:
             print(f"it takes this input shape only, because {done.fixed_shapes[0]}")
         return 0

@@ -49,8 +49,8 @@ class Quantization:
 
     def __post_init__(self) -> None:
         for name in ("batches", "inputs"):
-            if getattr(self, name) < 1:
-                raise AttributeValueError(f"quantization: {name} is {getattr(self, name)}; calibration needs at least 1")
+            if (count := getattr(self, name)) < 1:
+                raise AttributeValueError(f"quantization: {name} is {count}; calibration needs at least 1")
         if self.calibration and self.mode != "static":
             raise AttributeValueError(f"quantization: calibration is of mode static, not {self.mode}; leave it out")
 
@@ -103,7 +103,8 @@ def _input_batches(task: Task, processor: Processor, how: Quantization) -> Itera
     if count == 0:
         raise DataError(f"quantization: {where}: holds nothing that this model reads; name a folder of its inputs")
     if count < FEW:
-        _log.warning("quantization: %s: only %d to calibrate on; ranges may be too narrow, take about 100", where, count)
+        said = "quantization: %s: only %d to calibrate on; ranges may be too narrow, take about 100"
+        _log.warning(said, where, count)
 
 
 def _training_batches(task: Task, count: int, seed: int) -> Iterator[list[np.ndarray]]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from framework.errors import ConfigError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.config.building import read_config
+from suites.engine.predict.quantizing import Quantization
 from suites.engine.predict.slim.compare import Entry, entries_of, markdown, write_table
 from suites.engine.predict.slim.compare import compare as compared
-from suites.engine.predict.quantizing import Quantization
 from suites.engine.predict.slim.sensitivity import markdown as sensitivity_markdown
 from suites.engine.predict.slim.sensitivity import measured
 from suites.engine.predict.slim.sensitivity import write_table as write_sensitivity

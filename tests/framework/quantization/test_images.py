@@ -189,7 +189,7 @@ def test_weights_that_are_not_finite_stay_in_float32():
 
 def test_calibration_that_leads_to_infinities_is_refused():
     whole = traced(network, X)
-    with pytest.raises(NumericsError, match="calibration batch 1: the input of .* has a NaN or an infinity"):
+    with pytest.raises(NumericsError, match=r"calibration batch 1: the input of .* has a NaN or an infinity"):
         static(whole, X, np.full_like(X, np.inf))
     with pytest.raises(AttributeValueError, match="calibration has no batch"):
         static(whole)

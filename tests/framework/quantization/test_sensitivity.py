@@ -19,7 +19,7 @@ def test_the_layer_that_8_bits_suit_least_comes_first_by_its_name():
         return ops.softmax(ops.conv2d(ops.conv2d(ops.conv2d(x, first), narrow), second))
 
     rows = sensitivity(traced(f, x), [[x]])
-    assert [row.name for row in rows][0] == "narrow" and {row.name for row in rows} == {"first", "narrow", "second"}
+    assert rows[0].name == "narrow" and {row.name for row in rows} == {"first", "narrow", "second"}
     assert rows[0].error > 10 * rows[1].error > 0 and rows[0].weights == 64
 
 

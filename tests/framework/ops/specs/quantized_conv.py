@@ -38,7 +38,8 @@ def sums_of(x, weight, zero, stride, padding, dilation, groups):
         first = k // (filters // groups) * part
         for r in range(height):
             for s in range(width):
-                seen = x[:, r * dh :, s * dw :, first : first + part][:, : (p - 1) * sh + 1 : sh, : (q - 1) * sw + 1 : sw]
+                seen = x[:, r * dh :, s * dw :, first : first + part]
+                seen = seen[:, : (p - 1) * sh + 1 : sh, : (q - 1) * sw + 1 : sw]
                 y[..., k] += seen @ weight[k, r, s].astype(np.int64)
     return y
 

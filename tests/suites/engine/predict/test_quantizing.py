@@ -1,4 +1,4 @@
-"""Calibration reads a task's training batches, or files: as many as asked for, what the model reads when it predicts."""
+"""Calibration reads training batches or files: as many as asked for, what the model reads when it predicts."""
 
 import logging
 
