@@ -71,7 +71,8 @@ def _adapter(run: Path, output: Path, weights: Path | None) -> int:
 
 
 def _add_quantization(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("8 bits", "matrix products and convolutions in 8 bits; see docs/howto/quantization.md")
+    said = "matrix products and convolutions in 8 bits; see docs/howto/quantization.md"
+    group = parser.add_argument_group("8 bits", said)
     group.add_argument(
         "--quantize",
         choices=("dynamic", "static"),

@@ -77,7 +77,7 @@ class _Timed:
 def entries_of(
     runs: Sequence[tuple[str, Path]], modes: Sequence[str] = (), static: Quantization | None = None
 ) -> list[Entry]:
-    """Each named run in float32, then in 8 bits by each of the modes "dynamic" and "static" (calibrated as `static`)."""
+    """Each named run in float32, then in 8 bits by each of the modes: "dynamic" and "static", which is as `static`."""
     static = static or Quantization("static")
     ways = {"dynamic": Quantization("dynamic", keep=static.keep), "static": static}
     quantized = [("", None), *((f", int8 {mode}", ways[mode]) for mode in modes)]
