@@ -42,9 +42,8 @@ namespace detail {
 // In each 16 bytes: the lower (kHalf 0) or upper (1) 8 bytes of a and of b, kWidth bytes of one after the other.
 template <int kWidth, int kHalf, int... I>
 PADDOCK_INLINE Bytes interleave_bytes(Bytes a, Bytes b, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b,
-                                 ((I & ~15) + kHalf * 8 + (I & 15) / (2 * kWidth) * kWidth + I % kWidth +
-                                  (I / kWidth & 1) * kVecBytes)...);
+  return __builtin_shufflevector(
+      a, b, ((I & ~15) + kHalf * 8 + (I & 15) / (2 * kWidth) * kWidth + I % kWidth + (I / kWidth & 1) * kVecBytes)...);
 }
 }  // namespace detail
 

@@ -32,11 +32,10 @@ class PixelProduct {
 
   void run() {
     const int64_t size = panels_.bytes();
-    weights_ =
-        conv_.prepared.block(cat("int8 filters for ", D::kName), g_.groups * size, [&](void* to) {
-          for (int64_t i = 0; i < g_.groups; ++i)
-            panels_.pack(conv_.weight + i * filters_ * depth_, static_cast<char*>(to) + i * size);
-        });
+    weights_ = conv_.prepared.block(cat("int8 filters for ", D::kName), g_.groups * size, [&](void* to) {
+      for (int64_t i = 0; i < g_.groups; ++i)
+        panels_.pack(conv_.weight + i * filters_ * depth_, static_cast<char*>(to) + i * size);
+    });
     std::fill_n(border_.template as<Row>(), channels_, Row(conv_.x_zero));
     image_ = conv_.x;
     if constexpr (sizeof(Row) > 1) widen();
@@ -93,9 +92,9 @@ class PixelProduct {
       const int8_t* next = n + kInt8Width < filters_ ? b + bytes : b;
       for (int64_t i = 0; i < tiles; ++i) {
         const int64_t m = start(i), count = start(i + 1) - m;
-        int8_tile<D>(count, vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
-                                   reinterpret_cast<const int32_t*>(weights) + n, next + i * bytes / tiles / 64 * 64,
-                                   sums});
+        int8_tile<D>(count,
+                     vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
+                            reinterpret_cast<const int32_t*>(weights) + n, next + i * bytes / tiles / 64 * 64, sums});
         finish(sums, width, m, count, group * filters_ + n, std::min(width, filters_ - n));
       }
     }

@@ -149,8 +149,7 @@ class Depthwise {
     Int32s q[4];
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v)
-      q[v] = rounded(cut(to_float(sum[v]) * Vec<float>::load(factor + v * kLanes) +
-                             Vec<float>::load(bias + v * kLanes),
+      q[v] = rounded(cut(to_float(sum[v]) * Vec<float>::load(factor + v * kLanes) + Vec<float>::load(bias + v * kLanes),
                          low, high),
                      r.zero);
     const Bytes bytes = packed_bytes(q);

@@ -18,7 +18,7 @@ typedef uint8_t UnalignedLaneBytes __attribute__((vector_size(kVecBytes / 4), al
 struct Requantize {
   const float *factor, *bias;  // by channel, with a vector of room behind the last
   Activation activation = Activation::kNone;
-  float slope = 0, six = 6;   // of leaky relu; where relu6 cuts
+  float slope = 0, six = 6;  // of leaky relu; where relu6 cuts
   bool residual_last = false;
   const uint8_t* residual8 = nullptr;  // laid out as y, and then (residual8 - residual_zero) * residual_factor
   const float* residual32 = nullptr;   // or as it is
