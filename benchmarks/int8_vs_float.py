@@ -116,10 +116,8 @@ class Peer:
         self._process.communicate()
 
 
-def ours(p: Program, given: dict[str, np.ndarray]) -> Callable[[], float]:
-    """What gives the median milliseconds of some runs of a Program."""
-    compiled = CompiledProgram(p)
-    tensors = [framework.from_numpy(given[name]) for name in ("ids", "offsets")]
+def timed(compiled: CompiledProgram, tensors: list[framework.Tensor]) -> Callable[[], float]:
+    """What gives the median milliseconds of some runs of a Program on these inputs."""
     compiled.run(tensors)
 
     def milliseconds() -> float:
@@ -131,6 +129,11 @@ def ours(p: Program, given: dict[str, np.ndarray]) -> Callable[[], float]:
         return statistics.median(times[1:]) * 1e3
 
     return milliseconds
+
+
+def ours(p: Program, given: dict[str, np.ndarray]) -> Callable[[], float]:
+    """What gives the median milliseconds of some runs of a Program."""
+    return timed(CompiledProgram(p), [framework.from_numpy(given[name]) for name in ("ids", "offsets")])
 
 
 def measure(case: str, rounds: int, threads: int, python: str | None) -> dict[str, Any]:

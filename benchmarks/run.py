@@ -18,6 +18,7 @@ import detection_ops_vs_torchvision
 import detectors_vs_torchvision
 import first_step
 import inference_vs_engines
+import int8_images
 import int8_vs_float
 import reader_vs_peers
 import recurrent_vs_torch
@@ -51,6 +52,7 @@ def main(words: list[str] | None = None) -> None:
     inference_vs_engines.main([*shared, "--seconds", str(a.seconds), "--json", json])
     title("Inference in 8 bits")
     int8_vs_float.main([*shared, "--json", str(a.output / "int8_vs_float.json")])
+    int8_images.main([*shared, "--json", str(a.output / "int8_images.json")])
     title("Serving")
     if serving_vs_padded_loop.missing():
         print(f"left out: {serving_vs_padded_loop.missing()}")

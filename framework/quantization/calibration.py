@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,44 +16,70 @@ from framework.quantization.observers import Observer
 from framework.tensors import Tensor, from_numpy
 
 Batch = Sequence[Any] | Mapping[str, Any]
+MEMORY = 512 << 20  # bytes of values that are observed in one run of the Program
 
 
-def observe(program: Program, operations: Sequence[int], batches: Iterable[Batch]) -> list[Observer]:
-    """What the first input of each of these operations (by number) is like while the Program runs on `batches`.
+def observe(program: Program, values: Sequence[Value], batches: Iterable[Batch]) -> dict[Value, Observer]:
+    """What each of these values of a Program is like while it runs on `batches`.
 
     Raises:
         AttributeValueError: there is no batch, or one does not have the Program's inputs.
         ShapeError, DTypeError: an input does not fit the Program.
         NumericsError: a value that is observed is not finite.
     """
-    watched = program.clone()
-    values = [watched.block.ops[i].inputs[0] for i in operations]
-    watched.results = list(dict.fromkeys(v for v in values if v is not None))
-    labels = [str(watched.block.ops[i]) for i in operations]
-    passes.run(watched, ["drop_dead_code"])
-    compiled = CompiledProgram(watched)
-    observers: dict[Value | None, Observer] = {v: Observer() for v in watched.results}
+    values = list(dict.fromkeys(values))
+    observers = {v: Observer() for v in values}
+    parts = [(part, _giving(program, part)) for part in _parts(values)]
     count = 0
     for batch in batches:
-        found = compiled.run(_in_order(program, batch, count))
-        for v, tensor in zip(watched.results, found, strict=True):
-            array = tensor.numpy()
-            if not np.isfinite(array).all():
-                raise NumericsError(
-                    f"quantize: calibration batch {count}: the input of {labels[values.index(v)]} has a NaN or an "
-                    "infinity; look for it in the batch or in the weights"
-                )
-            observers[v].add(array)
+        inputs = in_order(program, batch, count)
+        for part, compiled in parts:
+            for v, tensor in zip(part, compiled.run(inputs), strict=True):
+                array = tensor.numpy()
+                if not np.isfinite(array).all():
+                    raise NumericsError(
+                        f"quantize: calibration batch {count}: {_described(program, v)} has a NaN or an infinity; look "
+                        "for it in the batch or in the weights"
+                    )
+                observers[v].add(array)
         count += 1
     if count == 0:
         raise AttributeValueError(
             "quantize: mode 'static' measures the range of activations, but calibration has no batch; give inputs of "
             "the Program, or take mode 'dynamic'"
         )
-    return [observers[v] for v in values]
+    return observers
 
 
-def _in_order(program: Program, batch: Batch, number: int) -> list[Tensor]:
+def _parts(values: Sequence[Value]) -> list[list[Value]]:
+    """Values in groups that lie in memory together, by their sizes in the trace."""
+    parts: list[list[Value]] = [[]]
+    used = 0
+    for v in values:
+        size = 4 * math.prod(v.shape)
+        if parts[-1] and used + size > MEMORY:
+            parts.append([])
+            used = 0
+        parts[-1].append(v)
+        used += size
+    return parts
+
+
+def _giving(program: Program, values: Sequence[Value]) -> CompiledProgram:
+    """A copy whose results are these values."""
+    watched = program.clone()
+    same = dict(zip(program.values(), watched.values(), strict=True))
+    watched.results = [same[v] for v in values]
+    passes.run(watched, ["drop_dead_code"])
+    return CompiledProgram(watched)
+
+
+def _described(program: Program, v: Value) -> str:
+    reader = next((op for op in program.block if v in op.inputs), None)
+    return f"value {v}" if reader is None else f"the input of {reader}"
+
+
+def in_order(program: Program, batch: Batch, number: int) -> list[Tensor]:
     """The inputs of one batch as Tensors, checked against the Program's."""
     who = f"quantize: calibration batch {number}"
     names = [v.name or f"input{i}" for i, v in enumerate(program.inputs)]

@@ -1,7 +1,7 @@
 """What is remembered of a value during calibration, and which range it comes to.
 
-A range is the magnitude that 127 stands for; larger values are cut to it. All methods are symmetric, so the range from
-the lowest to the highest value ("min-max") is that of `abs_max`.
+`range_of` is symmetric: the magnitude that 127 stands for; larger values are cut to it. `bounds_of` is not: from which
+value to which value 8 bits reach; by `abs_max` that is from the lowest to the highest ("min-max").
 """
 
 from __future__ import annotations
@@ -18,36 +18,62 @@ PERCENTILE = 0.9999
 
 
 class Observer:
-    """Magnitudes of one value over all batches: a histogram whose range doubles when it must, and the batches' maxima.
+    """One value over all batches: a histogram whose range doubles when it must, the batches' extremes, and means.
 
     Attributes:
-        counts: [BINS] magnitudes in equal bins of [0, limit].
+        zeros: how many values are exactly 0, which 8 bits always hold.
+        sides: [2, BINS] how many values below 0, and others, have a magnitude in each of equal bins of [0, limit].
         limit: the histogram's range; 0 before the first value.
         maxima: the largest magnitude of each batch.
+        lows, highs: the lowest and the highest value of each batch, 0 included.
+        totals: [C] sums along all axes but the last; of `rows` rows.
     """
 
     def __init__(self) -> None:
-        self.counts = np.zeros(BINS, np.int64)
+        self.sides = np.zeros((2, BINS), np.int64)
+        self.zeros = 0
         self.limit = 0.0
         self.maxima: list[float] = []
+        self.lows: list[float] = []
+        self.highs: list[float] = []
+        self.totals: np.ndarray | float = 0.0
+        self.rows = 0
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[BINS] magnitudes in equal bins of [0, limit]."""
+        return self.sides.sum(axis=0)
+
+    @property
+    def means(self) -> np.ndarray:
+        """[C] the mean of each channel, the last axis."""
+        return np.asarray(self.totals / max(self.rows, 1))
 
     def add(self, x: np.ndarray) -> None:
         """Takes in one batch's values, of any shape, all finite."""
-        magnitudes = np.abs(x).ravel()
-        largest = float(magnitudes.max(initial=0))
-        self.maxima.append(largest)
+        flat = x.ravel()
+        self.zeros += flat.size - int(np.count_nonzero(flat))
+        low, high = float(flat.min(initial=0)), float(flat.max(initial=0))
+        self.lows.append(low)
+        self.highs.append(high)
+        self.maxima.append(largest := max(-low, high))
+        if x.ndim:
+            self.totals = self.totals + x.reshape(-1, x.shape[-1]).sum(axis=0, dtype=np.float64)
+            self.rows += x.size // max(x.shape[-1], 1)
         if largest == 0:
-            self.counts[0] += magnitudes.size
+            self.sides[1, 0] += flat.size
             return
         self._reach(largest)
-        bins = np.minimum((magnitudes * np.float32(BINS / self.limit)).astype(np.int32), BINS - 1)
-        self.counts += np.bincount(bins, minlength=BINS)
+        bins = np.minimum((np.abs(flat) * np.float32(BINS / self.limit)).astype(np.int32), BINS - 1)
+        bins[flat >= 0] += BINS
+        self.sides += np.bincount(bins, minlength=2 * BINS).reshape(2, BINS)
 
     def _reach(self, largest: float) -> None:
         if self.limit == 0:
             self.limit = largest
         while self.limit < largest:
-            self.counts = np.concatenate([self.counts.reshape(-1, 2).sum(axis=1), np.zeros(BINS // 2, np.int64)])
+            merged = self.sides.reshape(2, -1, 2).sum(axis=2)
+            self.sides = np.concatenate([merged, np.zeros_like(merged)], axis=1)
             self.limit *= 2
 
     @property
@@ -100,10 +126,17 @@ def _candidates(seen: Observer) -> list[float]:
 def _divergence(counts: np.ndarray, end: int) -> float:
     """Of the histogram cut at bin `end`, what lies beyond counted in its last bin, from its LEVELS + 1 levels."""
     end = min(max(end, LEVELS + 1), BINS)
-    inside = counts[:end].astype(np.float64)
-    true = inside.copy()
-    true[-1] += counts[end:].sum()
-    starts = np.arange(LEVELS + 1) * end // (LEVELS + 1)
+    return _divergence_of(counts[:end], counts[:end], counts[end:], LEVELS + 1)
+
+
+def _divergence_of(true: np.ndarray, inside: np.ndarray, beyond: np.ndarray, count: int) -> float:
+    """Of `true`, with `beyond` counted in its last bin, from what `count` levels make of `inside`."""
+    true, inside = true.astype(np.float64), inside.astype(np.float64)
+    true[-1] += beyond.sum()
+    end = len(inside)
+    if end <= count:
+        return float("inf") if true.sum() > inside.sum() else 0.0
+    starts = np.arange(count) * end // count
     filled = inside > 0
     sums, places = np.add.reduceat(inside, starts), np.add.reduceat(filled.astype(np.float64), starts)
     means = np.divide(sums, places, out=np.zeros_like(sums), where=places > 0)
@@ -119,3 +152,57 @@ METHODS: dict[str, Callable[[Observer], float]] = {f.__name__: f for f in (abs_m
 def range_of(seen: Observer, method: str) -> float:
     """The magnitude that 127 stands for by one of METHODS; 0 where nothing but zeros was seen."""
     return METHODS[method](seen) if seen.largest > 0 else 0.0
+
+
+def bounds_of(seen: Observer, method: str) -> tuple[float, float]:
+    """From which value to which value 8 bits reach by one of METHODS, 0 included; (0, 0) where nothing else was seen.
+
+    `percentile` cuts both sides; `mse` and `kl` cut both to the same share of what was seen.
+    """
+    low, high = min(seen.lows, default=0.0), max(seen.highs, default=0.0)
+    if low == high or method == "abs_max":
+        return low, high
+    if method == "average":
+        return float(np.mean(seen.lows)), float(np.mean(seen.highs))
+    if method == "percentile":
+        return max(low, -_reached(seen, 0)), min(high, _reached(seen, 1))
+    if method == "kl":
+        return _shares(low, high, lambda a, b: _signed_divergence(seen, a, b))
+    return _shares(low, high, lambda a, b: _signed_error(seen, a, b))
+
+
+def _reached(seen: Observer, side: int) -> float:
+    """The magnitude that all but one in ten thousand of all values stay below on one side of 0."""
+    beyond = np.cumsum(seen.sides[side][::-1])[::-1]  # values in this bin or a later one
+    kept = np.flatnonzero(beyond > (1 - PERCENTILE) * seen.sides.sum())
+    return float((kept[-1] + 1) * (seen.limit / BINS)) if kept.size else 0.0
+
+
+def _shares(low: float, high: float, price: Callable[[float, float], float]) -> tuple[float, float]:
+    shares = [float(v) for v in np.linspace(SMALLEST_PART, 1, CANDIDATES)]
+    best = min(shares, key=lambda share: price(low * share, high * share))
+    return low * best, high * best
+
+
+def _signed_error(seen: Observer, low: float, high: float) -> float:
+    """Of rounding and cutting to 256 levels."""
+    step = (high - low) / 255
+    zero = np.rint(-low / step)
+    error = 0.0
+    for sign, counts in zip((-1, 1), seen.sides, strict=True):
+        x = sign * seen.middles
+        level = np.clip(np.rint(x / step) + zero, 0, 255)
+        error += float(np.sum(counts * (x - (level - zero) * step) ** 2))
+    return error
+
+
+def _signed_divergence(seen: Observer, low: float, high: float) -> float:
+    width = seen.limit / BINS
+    line = np.concatenate([seen.sides[0][::-1], seen.sides[1]])
+    line[BINS] -= seen.zeros  # exact in any range; counted, a ReLU's zeros would favour the narrowest one
+    begin = BINS - max(round(-low / width), 0)
+    end = BINS + max(round(high / width), 0)
+    end = max(end, begin + 1)
+    inside = line[begin:end].copy()
+    inside[0] += line[:begin].sum()  # what is cut lies at the ends
+    return _divergence_of(inside, line[begin:end], np.array([line[end:].sum()]), 256)

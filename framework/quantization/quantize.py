@@ -10,15 +10,18 @@ import numpy as np
 from framework.errors import AttributeValueError
 from framework.graph import passes
 from framework.graph.ir import Operation, Program, Value
+from framework.graph.passes.fusion import finish_convolutions
 from framework.graph.passes.report import name_of, place_of
 from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.calibration import Batch, observe
+from framework.quantization.images import Images, separate
 from framework.quantization.observers import METHODS, range_of
-from framework.tensors import Tensor, from_numpy
+from framework.quantization.weights import array_of, constant_of, rounded_rows
 
 MODES = ("dynamic", "static")
 SMALLEST_RANGE = 1e-30  # of an input: below, its steps leave the range of float32
+MOST_DEPTH = 1 << 16  # products of a number in [0, 255] with one of at most 128 that 32 bits hold the sum of
 
 Keep = Sequence[str] | Callable[[Operation], bool]
 
@@ -32,25 +35,31 @@ def quantize(
     keep: Keep = (),
     smallest: int = 4096,
     tables: bool = True,
+    bias_correction: bool = True,
 ) -> Program:
-    """A copy of a Program that computes its matrix products in 8 bits; see docs/howto/quantization.md.
+    """A copy of a Program that computes its products and convolutions in 8 bits; see docs/howto/quantization.md.
 
     A `matmul` whose second factor is a constant matrix becomes a `quantized_matmul`: the weights are rounded to 8 bits,
     each column of the result with a scale of its own, and the float weights are dropped.
+    In mode "static" a `conv2d` with constant weights becomes a `quantized_conv2d`, and values between such convolutions
+    stay in 8 bits, through additions, max pooling, nearest resizing and concatenation too; see `images`.
     An `embedding` of a constant table becomes a `quantized_embedding`, for the size: each row has a scale of its own.
     `framework.graph.explain(result)["quantize"]` says which these are, and of the others why not.
 
     Args:
         program: forward only, with constant weights: made with `INFERENCE_PASSES`, or `EXPORT_PASSES` for ONNX.
         mode: "dynamic" finds the scale of each row of activations while the model runs, "static" uses one for all rows
-            of an input, which calibration finds. Products inside of control flow are dynamic in either mode.
+            of an input, which calibration finds. Products inside of control flow are dynamic in either mode,
+            convolutions there and in mode "dynamic" stay in float32.
         calibration: batches of the Program's inputs, in order or by name, for mode "static".
         method: how calibration makes a range of what it sees: "abs_max", "average" (of the batches' maxima),
-            "percentile" (99.99 %), "mse" or "kl".
+            "percentile" (99.99 %), "mse" or "kl". Values of images reach from their lowest to their highest number.
         keep: patterns, such as "*.pooler.*", of names of weights that stay in float32; or a function that says so of a
-            `matmul` or `embedding`.
-        smallest: what has fewer weights than this stays in float32.
+            `matmul`, `embedding` or `conv2d`.
+        smallest: a product or table with fewer weights than this stays in float32.
         tables: round tables of embeddings too.
+        bias_correction: take what rounding its weights adds to a convolution's mean result off its bias (Nagel et al.
+            2019, arXiv:1906.04721, section 4.2).
 
     Raises:
         AttributeValueError: an argument is outside of its range, or the Program updates states.
@@ -60,17 +69,27 @@ def quantize(
     new = program.clone()
     new.reports = list(program.reports)
     dynamic = "dynamic" if mode == "dynamic" else "dynamic, being inside control flow"
+    static = mode == "static"
     rewrite = _Rewrite(keep, smallest, tables, dynamic)
-    chosen = [i for i, op in enumerate(new.block) if rewrite.takes(new, op)]
-    limits: dict[int, float] = {}
+    if static:
+        separate(new)
+        finish_convolutions(new)
+    chosen = [i for i, op in enumerate(new.block) if rewrite.takes(new, op, static)]
     products = [i for i in chosen if new.block.ops[i].name == "matmul"]
-    if mode == "static" and products:
-        seen = observe(new, products, calibration)
-        limits = {i: range_of(observer, method) for i, observer in zip(products, seen, strict=True)}
-    rewrite.run(new, chosen, limits, f"static ({method})" if mode == "static" else "")
+    candidates = [op for op in new.block if static and op.name == "conv2d"]
+    images = Images(new, [op for op in candidates if rewrite.takes_image(new, op)])
+    inputs = [v for i in products if (v := new.block.ops[i].inputs[0]) is not None]
+    limits: dict[int, float] = {}
+    if static and (inputs or images.convolutions):
+        seen = observe(new, [*inputs, *images.observed()], calibration)
+        limits = {i: range_of(seen[v], method) for i, v in zip(products, inputs, strict=True)}
+        images.measure(seen, method)
+    rewrite.run(new, chosen, limits, f"static ({method})" if static else "")
+    images.rewrite(rewrite.report, bias_correction)
     new.reports.append(rewrite.report)
-    passes.run(new, ["drop_dead_code"])
-    new.reports.pop()  # of the clearing up: of no interest
+    cleared = ["drop_dead_code", "fuse_separable"] if static else ["drop_dead_code"]
+    passes.run(new, cleared)
+    del new.reports[-len(cleared) :]  # of the clearing up: of no interest
     return new
 
 
@@ -93,9 +112,26 @@ class _Rewrite:
         self.report = PassReport("quantize")
         self._keep, self._smallest, self._tables, self._dynamic = keep, smallest, tables, dynamic
 
-    def takes(self, program: Program, op: Operation) -> bool:
-        """Whether an operation is to be in 8 bits; notes why not where it nearly is."""
-        why = self._why_not(program, op)
+    def takes(self, program: Program, op: Operation, static: bool = False) -> bool:
+        """Whether a product or table is to be in 8 bits; notes why not where it nearly is."""
+        why = None if static and op.name == "conv2d" else self._why_not(program, op)
+        if why:
+            self.report.missed.append(f"{_label(op)} stays in float32: {why}")
+        return why == ""
+
+    def takes_image(self, program: Program, op: Operation) -> bool:
+        """Whether a convolution is to be in 8 bits; notes why not."""
+        weight = _weight(op)
+        if weight not in program.constants:
+            why = "its weights are computed, not a constant" if weight.kind != "state" else f"{weight} is not frozen"
+        elif weight.dtype != "float32":
+            why = f"it is {weight.dtype}"
+        elif (depth := int(np.prod(weight.shape[1:]))) > MOST_DEPTH:
+            why = f"it adds {depth} products, and 32 bits hold the sum of {MOST_DEPTH}"
+        elif self._is_kept(op, weight):
+            why = "it is to be kept"
+        else:
+            why = "" if np.isfinite(array_of(program, weight)).all() else "its weights are not all finite"
         if why:
             self.report.missed.append(f"{_label(op)} stays in float32: {why}")
         return why == ""
@@ -111,7 +147,9 @@ class _Rewrite:
             return self._why_not_weights(program, op)
         has_weights = any(v in program.constants and len(v.shape) > 1 for v in op.inputs)
         if op.info.family in ("conv", "recurrent") and has_weights:
-            return f"{op.name} has no 8-bit form, only matmul and embedding have"
+            if op.name in ("conv2d", "separable_conv2d"):
+                return "convolutions have ranges that calibration finds; take mode 'static'"
+            return f"{op.name} has no 8-bit form, only matmul, embedding and conv2d have"
         return None
 
     def _why_not_product(self, program: Program, op: Operation) -> str:
@@ -129,7 +167,7 @@ class _Rewrite:
             return "it is to be kept"
         if (count := int(np.prod(weight.shape))) < self._smallest:
             return f"it has {count} weights only (smallest={self._smallest})"
-        return "" if np.isfinite(_array(program, weight)).all() else "its weights are not all finite"
+        return "" if np.isfinite(array_of(program, weight)).all() else "its weights are not all finite"
 
     def _is_kept(self, op: Operation, weight: Value) -> bool:
         if callable(self._keep):
@@ -181,34 +219,21 @@ def _has_rows(op: Operation) -> bool:
 
 def _label(op: Operation) -> str:
     """Such as `matmul %5 'layers.0.out.weight' (linear.py:45)`."""
-    name = _weight(op).name if op.name in ("matmul", "embedding") else None
+    name = _weight(op).name if op.name in ("matmul", "embedding", "conv2d") else None
     return name_of(op) + (f" {name!r}" if name else "") + place_of(op)
-
-
-def _array(program: Program, v: Value) -> np.ndarray:
-    return Tensor(program.constants[v]).numpy()
-
-
-def _constant(program: Program, array: np.ndarray, name: str | None) -> Value:
-    value = program.add_constant(from_numpy(array).array())
-    value.name = name
-    return value
 
 
 def _rounded_weights(program: Program, weight: Value, has_rows: bool) -> tuple[Value, Value]:
     """int8 [K, C] and the float32 scales [K]."""
-    w = _array(program, weight)
-    w = w if has_rows else w.T
-    scale = np.abs(w).max(axis=1, initial=0).astype(np.float32) / np.float32(127)
-    steps = np.where(scale > 0, scale, np.float32(1))
-    q = np.clip(np.rint(w / steps[:, None]), -127, 127).astype(np.int8)
+    w = array_of(program, weight)
+    q, scale = rounded_rows(w if has_rows else w.T)
     turned = "" if has_rows else ".turned"
     named = [None if weight.name is None else f"{weight.name}{turned}.{end}" for end in ("int8", "scale")]
-    return _constant(program, np.ascontiguousarray(q), named[0]), _constant(program, scale, named[1])
+    return constant_of(program, np.ascontiguousarray(q), named[0]), constant_of(program, scale, named[1])
 
 
 def _quantized_product(program: Program, op: Operation, weight: Value, scale: Value, limit: float | None) -> Operation:
-    x_scale = None if limit is None else _constant(program, np.array(limit / 127, np.float32), None)
+    x_scale = None if limit is None else constant_of(program, np.array(limit / 127, np.float32), None)
     info = registry.OPS["quantized_matmul"]
     attrs = info.attr_values({"activation": op.attr("activation"), "slope": op.attr("slope")})
     inputs = [op.inputs[0], weight, scale, op.input("bias"), op.input("residual"), x_scale]

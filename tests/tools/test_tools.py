@@ -180,7 +180,7 @@ def test_a_model_is_exported_in_8_bits_and_evaluated(run, tmp_path, mode):
     )
     assert (
         (code, err) == (0, "")
-        and "1 products and tables in 8 bits" in out
+        and "1 products, tables and convolutions in 8 bits" in out
         and "'out.weight'" in out
         and "128 weights only" in out
     )

@@ -78,6 +78,7 @@ def _emit_folded(rewriter: Rewriter, conv: Operation, norm: Operation) -> None:
     factor = rewriter.emit("div", [scale, root], where)
     per_filter = rewriter.emit("reshape", [factor], where, shape=(-1, 1, 1, 1))
     weight = rewriter.emit("mul", [conv.inputs[1], per_filter], where)
+    weight.name = conv.inputs[1].name if conv.inputs[1] is not None else None
     bias = conv.input("bias")
     centred = rewriter.emit("neg", [mean], where) if bias is None else rewriter.emit("sub", [bias, mean], where)
     new_bias = rewriter.emit("add", [rewriter.emit("mul", [centred, factor], where), offset], where)
@@ -170,6 +171,22 @@ def _separable(depth: Operation, pointwise: Operation) -> Operation:
 def fuse_activation(program: Program, report: PassReport) -> None:
     """conv2d or matmul -> an activation becomes its epilogue: relu, relu6, leaky_relu; matmul knows more."""
     _fuse_follower(program, report, _is_activation, _as_activation)
+
+
+def finish_convolutions(program: Program) -> None:
+    """What follows a conv2d becomes its bias, residual and activation, as in the passes; other operators stay."""
+    report = PassReport("finish_convolutions")
+
+    def plain(op: Operation) -> bool:
+        return op.name == "conv2d"
+
+    def active(op: Operation) -> bool:
+        return plain(op) and op.attr("activation") != "none"
+
+    _fuse_follower(program, report, _is_add, _as_bias, plain)
+    _fuse_follower(program, report, _is_add, _as_residual, plain)
+    _fuse_follower(program, report, _is_activation, _as_activation, plain)
+    _fuse_follower(program, report, _is_add, _as_last_residual, active)
 
 
 def _is_add(op: Operation) -> bool:

@@ -29,6 +29,14 @@ void infer_pool(InferContext& c) {
   c.out(0, pooled_shape(c, c.shape("x")), c.in("x").dtype);
 }
 
+// The largest of 8-bit numbers is exact whatever they stand for.
+void infer_max_pool(InferContext& c) {
+  const DType t = c.in("x").dtype;
+  if (t != DType::kU8 && t != DType::kI8) return infer_pool(c);
+  c.expect_rank("x", 4);
+  c.out(0, pooled_shape(c, c.shape("x")), t);
+}
+
 // dy has the pooled shape of input `like`, whose shape the output takes.
 void infer_pool_grad(InferContext& c, std::string_view like) {
   c.expect_floating("dy");
@@ -41,10 +49,10 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
 [[maybe_unused]] OpDef& op_max_pool2d = window_attrs(
     define_op("max_pool2d", "x -> y", __FILE__)
         .doc("The largest value of each window; NaN where a window holds one.  x: [N, H, W, C]; y: [N, P, Q, C] with "
-             "P = floor((H + top + bottom - kernel) / stride) + 1, or ceil.")
+             "P = floor((H + top + bottom - kernel) / stride) + 1, or ceil. uint8 and int8 are taken too.")
         .half()
         .follows()
-        .infer(&infer_pool));
+        .infer(&infer_max_pool));
 
 [[maybe_unused]] OpDef& op_max_pool2d_grad = window_attrs(
     define_op("max_pool2d_grad", "dy, x -> dx", __FILE__)

@@ -28,8 +28,9 @@ std::array<int64_t, 2> target_size(const InferContext& c, const Shape& x) {
   return target;
 }
 
-void infer_resize(InferContext& c) {
-  c.expect_floating("x");
+void infer_resize(InferContext& c, bool bytes = false) {
+  const DType t = c.in("x").dtype;
+  if (!bytes || (t != DType::kU8 && t != DType::kI8)) c.expect_floating("x");
   c.expect_rank("x", 4);
   if (c.has("like")) c.expect_rank("like", 4);
   const Shape& x = c.shape("x");
@@ -53,7 +54,7 @@ OpDef& define_resize(const char* name, const char* doc) {
       .shape_only("like")
       .half()
       .follows()
-      .infer(&infer_resize)
+      .infer([](InferContext& c) { infer_resize(c); })
       .attr("size", AttrType::kInts, Ints{}, "Height and width of the output: one number or two.")
       .attr("scale", AttrType::kFloats, std::vector<double>{},
             "Factor on height and width: one number or two; the output has floor(scale * extent) pixels.");
@@ -78,7 +79,9 @@ OpDef& align_attr(OpDef& op) {
     define_resize("resize_nearest",
                   "y[n, p, q] = x[n, floor(p * H / P), floor(q * W / Q)]. P and Q come from `size`, from `scale`, or "
                   "are those of "
-                  "`like`; give one of the three.  x: [N, H, W, C]; like: [_, P, Q, _]; y: [N, P, Q, C].")
+                  "`like`; give one of the three. uint8 and int8 are taken too.  x: [N, H, W, C]; like: [_, P, Q, _]; "
+                  "y: [N, P, Q, C].")
+        .infer([](InferContext& c) { infer_resize(c, /*bytes=*/true); })
         .recompute();
 
 [[maybe_unused]] OpDef& op_resize_nearest_grad =

@@ -56,12 +56,15 @@ def _finished(w: Writer, op: Operation, y: str) -> str:
     return activated(w, op, w.node("Add", [y, residual]))
 
 
-def _convolved(w: Writer, op: Operation, onnx_name: str, **attributes: Any) -> str:
-    """A convolution's sum with its bias; `attributes` are those that Conv and ConvTranspose do not share."""
+def convolved(w: Writer, op: Operation, onnx_name: str, given: list[str] | None = None, **attributes: Any) -> str:
+    """A convolution's sum with its bias; `attributes` are those that Conv and ConvTranspose do not share.
+
+    `given` are the names of image, weights and bias, by default those of the operation's inputs.
+    """
     weight = _input(op, "weight")
     return w.node(
         onnx_name,
-        [w.image(_input(op, "x")), _kernel(w, weight), *_bias(w, op)],
+        given or [w.image(_input(op, "x")), _kernel(w, weight), *_bias(w, op)],
         kernel_shape=list(weight.shape[1:3]),
         strides=_pair(op.attr("stride")),
         pads=_pads(op.attr("padding")),
@@ -74,13 +77,13 @@ def _convolved(w: Writer, op: Operation, onnx_name: str, **attributes: Any) -> s
 @exports("conv2d")
 def conv2d(w: Writer, op: Operation) -> None:
     """Conv."""
-    w.set_image(op.outputs[0], _finished(w, op, _convolved(w, op, "Conv")))
+    w.set_image(op.outputs[0], _finished(w, op, convolved(w, op, "Conv")))
 
 
 @exports("conv2d_transpose")
 def conv2d_transpose(w: Writer, op: Operation) -> None:
     """ConvTranspose."""
-    y = _convolved(w, op, "ConvTranspose", output_padding=_pair(op.attr("output_padding")))
+    y = convolved(w, op, "ConvTranspose", output_padding=_pair(op.attr("output_padding")))
     w.set_image(op.outputs[0], y)
 
 

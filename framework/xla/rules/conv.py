@@ -223,7 +223,8 @@ def _max_pool(
     size, step = _pair(kernel), _pair(stride or kernel)
 
     def pool(x: Array) -> Array:
-        return _pooled(x, size, step, _window(x, call_shape, size, step, padding), -np.inf, lax.max)
+        least = -np.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
+        return _pooled(x, size, step, _window(x, call_shape, size, step, padding), least, lax.max)
 
     return pool
 

@@ -41,13 +41,22 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
         how = None
         if a.quantize:
-            how = Quantization(a.quantize, a.method, a.calibration_batches, tuple(a.keep), tables=not a.float_tables)
+            how = Quantization(
+                a.quantize,
+                a.method,
+                a.calibration_batches,
+                tuple(a.calibration),
+                a.calibration_inputs,
+                tuple(a.keep),
+                tables=not a.float_tables,
+            )
         seal = Seal(a.encrypt, a.sign) if a.encrypt or a.sign else None
         done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how, seal=seal)
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:
-            print("\n".join([f"{len(done.quantized.matched)} products and tables in 8 bits", *done.quantized.missed]))
+            said = f"{len(done.quantized.matched)} products, tables and convolutions in 8 bits"
+            print("\n".join([said, *done.quantized.missed]))
         if seal is not None:
             made = [word for word, key in (("signed", a.sign), ("encrypted", a.encrypt)) if key]
             print(f"it is {' and '.join(made)}: docs/howto/sealed.md says how it is opened")
@@ -80,14 +89,25 @@ def _add_seal(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_quantization(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("8 bits", "matrix products with 8-bit weights; see docs/howto/quantization.md")
+    said = "matrix products and convolutions in 8 bits; see docs/howto/quantization.md"
+    group = parser.add_argument_group("8 bits", said)
     group.add_argument(
         "--quantize",
         choices=("dynamic", "static"),
-        help="round activations by the range of each row, or by ranges measured on training batches",
+        help="round activations by the range of each row (products only), or by ranges measured on given data",
     )
     group.add_argument("--method", default="abs_max", help="static: abs_max, average, percentile, mse or kl")
     group.add_argument("--calibration-batches", type=int, default=8, metavar="N", help="static: batches to measure on")
+    group.add_argument(
+        "--calibration",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="static: files or a folder to measure on, such as 100 pictures, in place of training batches",
+    )
+    group.add_argument(
+        "--calibration-inputs", type=int, default=100, metavar="N", help="static: at most so many of them (100)"
+    )
     group.add_argument(
         "--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32, e.g. '*.pooler.*'"
     )

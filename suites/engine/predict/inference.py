@@ -217,7 +217,7 @@ def export_run(
     fed = arrays if feed is None else feed(arrays).arrays
     exported = deployed_program(task, fed, algorithm, EXPORT_PASSES if onnx else INFERENCE_PASSES)
     if quantization is not None:
-        exported = quantize_for(task, exported, quantization)
+        exported = quantize_for(task, exported, quantization, processor=processor)
     config = read_config(path)
     extra = {"suite": config["suite"], "outputs": list(expected), "processor": processor.metadata()}
     extra |= {"imports": config.imports()} if config.imports() else {}

@@ -1,19 +1,26 @@
-"""8-bit inference of a run: calibrated on its own training set, exported, and evaluated like the run itself."""
+"""8-bit inference of a run: calibrated on its training set or on files, exported, and evaluated like the run itself."""
 
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from framework.errors import AttributeValueError, ConfigError
+from framework.errors import AttributeValueError, ConfigError, DataError
 from framework.graph.ir import Program
 from framework.quantization import quantize
 from suites.engine.config.building import limited
 from suites.engine.config.settings import DataSettings
+from suites.engine.contract.processor import Processor
 from suites.engine.contract.task import Task
+from suites.engine.predict.inputs import matched, read_inputs
+from suites.engine.predict.items import batches_of
+
+_log = logging.getLogger(__name__)
+FEW = 10  # inputs: fewer may not show how far activations reach
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,8 @@ class Quantization:
         mode: "dynamic" or "static".
         method: how mode "static" makes ranges of what it sees: a name of `framework.quantization.METHODS`.
         batches: training batches that mode "static" looks at.
+        calibration: files, folders and patterns that mode "static" looks at instead, such as a folder of pictures.
+        inputs: how many of those at most, evenly spread.
         keep: patterns of names of weights that stay in float32, such as "*.pooler.*".
         smallest: what has fewer weights stays in float32.
         tables: round tables of embeddings too.
@@ -32,31 +41,70 @@ class Quantization:
     mode: str = "dynamic"
     method: str = "abs_max"
     batches: int = 8
+    calibration: tuple[str, ...] = ()
+    inputs: int = 100
     keep: tuple[str, ...] = ()
     smallest: int = 4096
     tables: bool = True
 
     def __post_init__(self) -> None:
-        if self.batches < 1:
-            raise AttributeValueError(f"quantization: batches is {self.batches}; calibration needs at least 1")
+        for name in ("batches", "inputs"):
+            if (count := getattr(self, name)) < 1:
+                raise AttributeValueError(f"quantization: {name} is {count}; calibration needs at least 1")
+        if self.calibration and self.mode != "static":
+            raise AttributeValueError(f"quantization: calibration is of mode static, not {self.mode}; leave it out")
 
 
-def quantize_for(task: Task, program: Program, how: Quantization, seed: int = 0) -> Program:
-    """The Program of a task's `eval_step` in 8 bits; mode "static" reads training batches, shuffled by `seed`.
+def quantize_for(
+    task: Task, program: Program, how: Quantization, seed: int = 0, processor: Processor | None = None
+) -> Program:
+    """The Program of a task's `eval_step` in 8 bits.
+
+    Mode "static" reads `how.calibration` with the processor, or else training batches, shuffled by `seed`.
 
     Raises:
         ConfigError: training batches lack what the model reads when it predicts.
+        DataError: nothing that `how.calibration` names can be read.
     """
-    calibration = _training_batches(task, how.batches, seed) if how.mode == "static" else ()
     return quantize(
         program,
         mode=how.mode,
-        calibration=calibration,
+        calibration=calibration_batches(task, how, seed, processor) if how.mode == "static" else (),
         method=how.method,
         keep=how.keep,
         smallest=how.smallest,
         tables=how.tables,
     )
+
+
+def calibration_batches(
+    task: Task, how: Quantization, seed: int = 0, processor: Processor | None = None
+) -> Iterator[list[np.ndarray]]:
+    """What mode "static" looks at: arrays of the task's `eval_inputs`, batch by batch. See `quantize_for`."""
+    if how.calibration:
+        return _input_batches(task, processor or task.processor(), how)
+    return _training_batches(task, how.batches, seed)
+
+
+def _input_batches(task: Task, processor: Processor, how: Quantization) -> Iterator[list[np.ndarray]]:
+    """Inputs one by one: pictures may differ in size."""
+    readers = [found for word in how.calibration for name in matched(word) for found in processor.inputs(name)]
+    step = max(1, len(readers) // how.inputs)
+    names = [name for name, _ in readers][::step][: how.inputs]
+    skipped: list[str] = []
+    count = 0
+    for _, item in read_inputs(names, processor, skipped):
+        count += 1
+        for batch in batches_of(processor, [item]):
+            yield [batch[name] for name in task.eval_inputs]
+    where = ", ".join(how.calibration)
+    for line in skipped:
+        _log.warning("quantization: calibration skipped %s", line)
+    if count == 0:
+        raise DataError(f"quantization: {where}: holds nothing that this model reads; name a folder of its inputs")
+    if count < FEW:
+        said = "quantization: %s: only %d to calibrate on; ranges may be too narrow, take about 100"
+        _log.warning(said, where, count)
 
 
 def _training_batches(task: Task, count: int, seed: int) -> Iterator[list[np.ndarray]]:

@@ -1,4 +1,7 @@
-"""Make smaller models and compare them: `paddock slim distil CONFIG --teacher runs/t`, `... prune runs/t`."""
+"""Make smaller models and compare them: `paddock slim distil CONFIG --teacher runs/t`, `... prune runs/t`.
+
+`quantize`, `sensitivity` and `compare` take runs of any suite.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,15 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     _distil(commands.add_parser("distil", help="train students with a teacher"))
     _prune(commands.add_parser("prune", help="cut heads, neurons or layers of a BERT, and train it on"))
-    quantize = commands.add_parser("quantize", help="compute products in 8 bits")
+    quantize = commands.add_parser("quantize", help="compute products and convolutions in 8 bits")
     quantize.add_argument("run", type=Path, nargs="+", help="folders of runs")
     quantize.add_argument("--mode", choices=("dynamic", "static"), action="append", help="by default both")
+    _calibration_options(quantize)
     _table_options(quantize)
+    sensitivity = commands.add_parser("sensitivity", help="what each layer alone loses in 8 bits")
+    sensitivity.add_argument("run", type=Path, help="folder of a run")
+    _calibration_options(sensitivity)
+    _common_options(sensitivity)
     compare = commands.add_parser("compare", help="only the table")
     compare.add_argument("run", nargs="+", help="folders of runs, also as NAME=RUN")
     compare.add_argument(
@@ -72,9 +80,27 @@ def _table_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="also evaluate on another set: `--set test:data.eval.dataset.path=data/test.tsv`",
     )
+    parser.add_argument("--threads", type=int, default=1, help="that compute while times are taken (1)")
+    parser.add_argument("--inputs", type=int, default=64, help="examples that are timed (64)")
+    _common_options(parser)
+
+
+def _common_options(parser: argparse.ArgumentParser) -> None:
     from suites.engine.command_line import add_import_option
 
     add_import_option(parser)
-    parser.add_argument("--threads", type=int, default=1, help="that compute while times are taken (1)")
-    parser.add_argument("--inputs", type=int, default=64, help="examples that are timed (64)")
     parser.add_argument("--output", type=Path, default=Path("slim"), help="folder of exported models and table (slim)")
+
+
+def _calibration_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--method", default="abs_max", help="static: abs_max, average, percentile, mse or kl")
+    parser.add_argument(
+        "--calibration",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="static: files or a folder to measure ranges on, in place of training batches",
+    )
+    parser.add_argument(
+        "--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32, e.g. 'head.*'"
+    )

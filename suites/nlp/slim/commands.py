@@ -1,4 +1,7 @@
-"""The commands of `paddock slim`: each makes smaller models, then prints and writes the table of all."""
+"""The commands of `paddock slim`: each makes smaller models, then prints and writes the table of all.
+
+`sensitivity` makes none; its table says what each layer alone loses in 8 bits.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,12 @@ from pathlib import Path
 from framework.errors import ConfigError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.config.building import read_config
+from suites.engine.predict.quantizing import Quantization
 from suites.engine.predict.slim.compare import Entry, entries_of, markdown, write_table
 from suites.engine.predict.slim.compare import compare as compared
+from suites.engine.predict.slim.sensitivity import markdown as sensitivity_markdown
+from suites.engine.predict.slim.sensitivity import measured
+from suites.engine.predict.slim.sensitivity import write_table as write_sensitivity
 from suites.engine.train.training import train
 from suites.nlp.slim.pruning import Cut, prune_run
 
@@ -60,7 +67,21 @@ def prune(a: Namespace) -> int:
 
 def quantize(a: Namespace) -> int:
     """Compare runs with themselves in 8 bits."""
-    return _table(a, entries_of([(run.name, run) for run in a.run], a.mode or ["dynamic", "static"]))
+    modes = a.mode or ["dynamic", "static"]
+    return _table(a, entries_of([(run.name, run) for run in a.run], modes, _static(a)))
+
+
+def sensitivity(a: Namespace) -> int:
+    """Tell which layers lose most in 8 bits."""
+    rows = measured(a.run, _static(a))
+    write_sensitivity(rows, a.output / "sensitivity")
+    print(sensitivity_markdown(rows))
+    print(f"{a.output}: sensitivity.md and sensitivity.json; `--keep NAME` leaves a layer in float32")
+    return 0
+
+
+def _static(a: Namespace) -> Quantization:
+    return Quantization("static", a.method, calibration=tuple(a.calibration), keep=tuple(a.keep))
 
 
 def compare(a: Namespace) -> int:

@@ -117,7 +117,8 @@ def _disturbed(spec: Spec, got: np.ndarray, expected: np.ndarray, units: np.ndar
     wrong = got.copy()
     if spec.exact or got.dtype.kind != "f":
         place = int(np.argmax(np.isfinite(expected)))
-        wrong.flat[place] = not wrong.flat[place] if got.dtype.kind == "b" else wrong.flat[place] + 1
+        value = wrong.flat[place]
+        wrong.flat[place] = not value if got.dtype.kind == "b" else value ^ 1 if got.dtype.kind in "iu" else value + 1
         return wrong
     allowed = allowed_errors(spec, got.dtype, units)
     place = np.unravel_index(np.argmin(np.where(np.isfinite(expected), allowed, np.inf)), expected.shape)

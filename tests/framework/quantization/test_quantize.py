@@ -155,7 +155,7 @@ def test_what_has_no_8_bit_form_is_told_with_the_reason():
     assert not report(got).matched
     assert [m.split(" stays in float32: ")[1] for m in report(got).missed] == [
         "its second factor is computed, not a constant",
-        "conv2d has no 8-bit form, only matmul and embedding have",
+        "convolutions have ranges that calibration finds; take mode 'static'",
         "it is float64",
     ]
 

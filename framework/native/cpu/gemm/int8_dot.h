@@ -14,12 +14,78 @@ typedef int32_t UnalignedInt32s __attribute__((vector_size(kVecBytes), aligned(4
 PADDOCK_INLINE Int32s load_int32s(const void* p) { return *static_cast<const UnalignedInt32s*>(p); }
 PADDOCK_INLINE void store_int32s(Int32s x, void* p) { *static_cast<UnalignedInt32s*>(p) = x; }
 
+typedef uint8_t Bytes __attribute__((vector_size(kVecBytes)));
+typedef uint8_t UnalignedBytes __attribute__((vector_size(kVecBytes), aligned(1), may_alias));
+
+// The first n of kVecBytes bytes (0 < n <= kVecBytes); lanes beyond them hold anything. `end` is where readable memory
+// ends.
+PADDOCK_INLINE Bytes load_first_bytes(const uint8_t* p, int64_t n, const uint8_t* end) {
+  if (n == kVecBytes || end - p >= kVecBytes) return *reinterpret_cast<const UnalignedBytes*>(p);
+  Bytes part{};
+  std::memcpy(&part, p, static_cast<size_t>(n));
+  return part;
+}
+
+// Writes the first n of kVecBytes bytes.
+PADDOCK_INLINE void store_first_bytes(Bytes x, uint8_t* p, int64_t n) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_epi8(p, n >= 64 ? ~__mmask64{0} : (__mmask64{1} << n) - 1, (__m512i)x);
+#else
+  if (n >= kVecBytes)
+    *reinterpret_cast<UnalignedBytes*>(p) = x;
+  else
+    std::memcpy(p, &x, static_cast<size_t>(n));
+#endif
+}
+
+namespace detail {
+// In each 16 bytes: the lower (kHalf 0) or upper (1) 8 bytes of a and of b, kWidth bytes of one after the other.
+template <int kWidth, int kHalf, int... I>
+PADDOCK_INLINE Bytes interleave_bytes(Bytes a, Bytes b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(
+      a, b, ((I & ~15) + kHalf * 8 + (I & 15) / (2 * kWidth) * kWidth + I % kWidth + (I / kWidth & 1) * kVecBytes)...);
+}
+}  // namespace detail
+
+template <int kWidth, int kHalf>
+PADDOCK_INLINE Bytes interleave(Bytes a, Bytes b) {
+  return detail::interleave_bytes<kWidth, kHalf>(a, b, std::make_integer_sequence<int, kVecBytes>{});
+}
+
+// Bytes of numbers in [0, 255]: lane l of q[v] becomes byte 16 (l / 4) + 4 v + l % 4, the order of interleaved rows.
+PADDOCK_INLINE Bytes packed_bytes(const Int32s (&q)[4]) {
+#if defined(__AVX512F__)
+  return (Bytes)_mm512_packus_epi16(_mm512_packs_epi32((__m512i)q[0], (__m512i)q[1]),
+                                    _mm512_packs_epi32((__m512i)q[2], (__m512i)q[3]));
+#elif defined(__AVX2__)
+  return (Bytes)_mm256_packus_epi16(_mm256_packs_epi32((__m256i)q[0], (__m256i)q[1]),
+                                    _mm256_packs_epi32((__m256i)q[2], (__m256i)q[3]));
+#elif defined(__SSE2__)
+  return (Bytes)_mm_packus_epi16(_mm_packs_epi32((__m128i)q[0], (__m128i)q[1]),
+                                 _mm_packs_epi32((__m128i)q[2], (__m128i)q[3]));
+#else
+  Bytes y;
+  for (int v = 0; v < 4; ++v)
+    for (int l = 0; l < kVecBytes / 4; ++l) y[16 * (l / 4) + 4 * v + l % 4] = static_cast<uint8_t>(q[v][l]);
+  return y;
+#endif
+}
+
 // The interface of both: a lane of a vector of B holds kGroup weights of a column, A is given as kGroup numbers of type
 // Row in 32 bits, each a value plus kShift.
 struct WideningDot {
   static constexpr const char* kName = "16-bit products";
   static constexpr int kGroup = 2, kShift = 0;
   using Row = int16_t;
+
+  // Channels of kGroup rows as vectors of A, in the order of packed_bytes.
+  static PADDOCK_INLINE void groups(const Bytes (&row)[kGroup], Int32s (&a)[4]) {
+    const Bytes low = interleave<1, 0>(row[0], row[1]), high = interleave<1, 1>(row[0], row[1]), none{};
+    a[0] = (Int32s)interleave<1, 0>(low, none);
+    a[1] = (Int32s)interleave<1, 1>(low, none);
+    a[2] = (Int32s)interleave<1, 0>(high, none);
+    a[3] = (Int32s)interleave<1, 1>(high, none);
+  }
 
 #if defined(__AVX512F__)
   static PADDOCK_INLINE Int32s weights(const int8_t* p) {
@@ -66,6 +132,15 @@ struct VnniDot {
   static constexpr const char* kName = "VNNI";
   static constexpr int kGroup = 4, kShift = 128;
   using Row = uint8_t;
+
+  static PADDOCK_INLINE void groups(const Bytes (&row)[kGroup], Int32s (&a)[4]) {
+    const Bytes low = interleave<1, 0>(row[0], row[1]), low2 = interleave<1, 0>(row[2], row[3]);
+    const Bytes high = interleave<1, 1>(row[0], row[1]), high2 = interleave<1, 1>(row[2], row[3]);
+    a[0] = (Int32s)interleave<2, 0>(low, low2);
+    a[1] = (Int32s)interleave<2, 1>(low, low2);
+    a[2] = (Int32s)interleave<2, 0>(high, high2);
+    a[3] = (Int32s)interleave<2, 1>(high, high2);
+  }
 
   static PADDOCK_INLINE Int32s weights(const int8_t* p) { return load_int32s(p); }
   static PADDOCK_INLINE Int32s add(Int32s sum, Int32s a, Int32s b) {

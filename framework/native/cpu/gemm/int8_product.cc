@@ -1,4 +1,4 @@
-// Rounding rows, packing weights, the register tile and the loops around it. Compiled without contraction to fused
+// Rounding rows, and the loops around the register tile of int8_tile.h. Compiled without contraction to fused
 // multiply-adds (see CMakeLists.txt), so that every instruction set rounds alike.
 #include "cpu/gemm/int8_product.h"
 
@@ -10,8 +10,7 @@
 
 #include "core/parallel.h"
 #include "core/storage.h"
-#include "cpu/gemm/gemm_tile.h"
-#include "cpu/gemm/int8_dot.h"
+#include "cpu/gemm/int8_tile.h"
 #include "cpu/kernel.h"
 #include "cpu/vec/stream.h"
 #include "op/record.h"
@@ -20,8 +19,8 @@ namespace paddock::cpu {
 namespace {
 
 constexpr int64_t kLanes = Vec<float>::kSize;
-constexpr int64_t kWidth = kPanelVecs * kLanes;  // columns of a panel; the last one has as many vectors as it needs
-constexpr int kTileRows = 6;
+constexpr int64_t kWidth = kInt8Width;
+constexpr int kTileRows = kInt8TileRows;
 constexpr int64_t kBandRows = 192;            // of y in a task
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 22;  // multiply-adds that make a task worth its start
@@ -73,98 +72,6 @@ float round_row(const float* x, int64_t n, float given_scale, typename D::Row* q
   return largest / 127.0f;
 }
 
-// -- weights
-// Per column what its sum starts with, -kShift times its weights; then the panels: [K / kGroup] rows of `width` columns
-// of kGroup weights each, zeros beyond N and K.
-template <class D>
-struct Weights {
-  int64_t N, K, padded_columns = ceil_div(N, kLanes) * kLanes, padded_depth = ceil_div(K, D::kGroup) * D::kGroup;
-
-  int64_t starts_bytes() const { return ceil_div(padded_columns * 4, 64) * 64; }
-  int64_t bytes() const { return starts_bytes() + padded_columns * padded_depth; }
-  // Where the panel of column n0 starts.
-  int64_t panel(int64_t n0) const { return starts_bytes() + n0 * padded_depth; }
-
-  void pack(const int8_t* weight, void* to) const {
-    const int64_t panels = ceil_div(N, kWidth);
-    parallel_for(panels, std::max<int64_t>(1, 65536 / (kWidth * padded_depth + 1)), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin * kWidth; n < std::min(padded_columns, end * kWidth); ++n)
-        pack_column(n < N ? weight + n * K : nullptr, n, static_cast<int8_t*>(to));
-    });
-  }
-
- private:
-  void pack_column(const int8_t* from, int64_t n, int8_t* to) const {
-    const int64_t n0 = n / kWidth * kWidth, width = panel_vecs<float>(N, n0) * kLanes;
-    int8_t* place = to + panel(n0) + (n - n0) * D::kGroup;
-    int32_t sum = 0;
-    for (int64_t k = 0; k < padded_depth; k += D::kGroup, place += width * D::kGroup)
-      for (int i = 0; i < D::kGroup; ++i) {
-        place[i] = from && k + i < K ? from[k + i] : int8_t(0);
-        sum += place[i];
-      }
-    // Modulo 2^32, as the sums themselves are on their way to a result that fits.
-    reinterpret_cast<uint32_t*>(to)[n] = -uint32_t{D::kShift} * static_cast<uint32_t>(sum);
-  }
-};
-
-// -- the tile
-// sums [rows, vecs * kLanes] = start + rows of A times a panel of B.
-struct Int8Tile {
-  const char* a;
-  int64_t a_stride, groups;  // bytes from row to row; steps of the sum
-  const int8_t* b;
-  const int32_t* start;
-  const int8_t* fetch;  // memory to have in the second-level cache soon, a cache line a step
-  int32_t* sums;
-};
-
-template <class D, int kRows, int kVecs>
-void tile(const Int8Tile& t) {
-  constexpr int64_t kVecWeights = kLanes * D::kGroup;
-  Int32s sum[kRows][kVecs];
-#pragma GCC unroll 4
-  for (int j = 0; j < kVecs; ++j) {
-    const Int32s start = load_int32s(t.start + j * kLanes);
-#pragma GCC unroll 6
-    for (int i = 0; i < kRows; ++i) sum[i][j] = start;
-  }
-  const char* a[kRows];
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i) a[i] = t.a + i * t.a_stride;
-  const int8_t *b = t.b, *fetch = t.fetch;
-  for (int64_t g = 0; g < t.groups; ++g, b += kVecs * kVecWeights, fetch += 64) {
-    __builtin_prefetch(fetch, 0, 2);
-    Int32s row[kVecs];
-#pragma GCC unroll 4
-    for (int j = 0; j < kVecs; ++j) row[j] = D::weights(b + j * kVecWeights);
-#pragma GCC unroll 6
-    for (int i = 0; i < kRows; ++i) {
-      int32_t values;
-      std::memcpy(&values, a[i] + g * 4, 4);
-      const Int32s x = values - Int32s{};
-#pragma GCC unroll 4
-      for (int j = 0; j < kVecs; ++j) sum[i][j] = D::add(sum[i][j], x, row[j]);
-    }
-  }
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < kVecs; ++j) store_int32s(sum[i][j], t.sums + (i * kVecs + j) * kLanes);
-}
-
-using TileFn = void (*)(const Int8Tile&);
-
-// [rows - 1][vecs - 1]
-template <class D, int... kRow>
-constexpr auto tile_table(std::integer_sequence<int, kRow...>) {
-  const auto of_rows = []<int kRows, int... kVec>(std::integer_sequence<int, kVec...>) {
-    return std::array<TileFn, sizeof...(kVec)>{tile<D, kRows, kVec + 1>...};
-  };
-  using Vecs = std::make_integer_sequence<int, kPanelVecs>;
-  return std::array{of_rows.template operator()<kRow + 1>(Vecs{})...};
-}
-
 // -- from sums to y
 class Finish {
  public:
@@ -209,7 +116,7 @@ template <class D>
 class Multiply {
  public:
   Multiply(const Int8Product& p, const int8_t* packed)
-      : p_(p), weights_{p.N, p.K}, packed_(packed), finish_(p), groups_(weights_.padded_depth / D::kGroup) {}
+      : p_(p), weights_{p.N, p.K, D::kShift}, packed_(packed), finish_(p), groups_(weights_.padded_depth / D::kGroup) {}
 
   void run() const {
     const Scratch values(static_cast<size_t>(std::max<int64_t>(1, p_.M * groups_ * 4)));
@@ -240,7 +147,6 @@ class Multiply {
  private:
   // Rows [begin, end), dealt out evenly so that no tile is left with a row or two, against the panel of column n.
   void multiply(const RoundedRows& rows, int64_t begin, int64_t end, int64_t n) const {
-    static constexpr auto kTiles = tile_table<D>(std::make_integer_sequence<int, kTileRows>{});
     const int64_t vecs = panel_vecs<float>(p_.N, n), count = ceil_div(end - begin, kTileRows);
     alignas(kVecBytes) int32_t sums[kTileRows * kWidth];
     const int8_t* b = packed_ + weights_.panel(n);
@@ -248,15 +154,16 @@ class Multiply {
     const int8_t* next = n + kWidth < p_.N ? b + panel_bytes : b;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t m = begin + i * (end - begin) / count, last = begin + (i + 1) * (end - begin) / count;
-      kTiles[static_cast<size_t>(last - m - 1)][static_cast<size_t>(vecs - 1)](
-          {static_cast<const char*>(rows.values) + m * rows.stride, rows.stride, groups_, b,
-           reinterpret_cast<const int32_t*>(packed_) + n, next + i * panel_bytes / count / 64 * 64, sums});
+      const char* a[kTileRows];
+      for (int64_t r = 0; r < last - m; ++r) a[r] = static_cast<const char*>(rows.values) + (m + r) * rows.stride;
+      int8_tile<D>(last - m, vecs)({a, 1, groups_, b, reinterpret_cast<const int32_t*>(packed_) + n,
+                                    next + i * panel_bytes / count / 64 * 64, sums});
       finish_(sums, rows.scales + m, m, last - m, n, vecs * kLanes);
     }
   }
 
   const Int8Product& p_;
-  const Weights<D> weights_;
+  const Int8Panels<D> weights_;
   const int8_t* packed_;
   const Finish finish_;
   const int64_t groups_;
@@ -265,7 +172,7 @@ class Multiply {
 template <class D>
 void multiply_with(const Int8Product& p, const Prepared& prepared) {
   note_implementation(D::kName);
-  const Weights<D> weights{p.N, p.K};
+  const Int8Panels<D> weights{p.N, p.K, D::kShift};
   const auto packed =
       prepared.block(cat("int8 panels for ", D::kName), weights.bytes(), [&](void* to) { weights.pack(p.weight, to); });
   Multiply<D>(p, static_cast<const int8_t*>(packed->data())).run();

@@ -52,7 +52,17 @@ void run_max_pool(const KernelContext& c) {
   });
 }
 
-PADDOCK_CPU_KERNEL(max_pool2d) { run_max_pool(c); }
+template <class T>
+void max_pool_bytes(const KernelContext& c) {
+  max_pool(pooling_windows_of(c, c.in(0).shape()), c.in(0).data<T>(), c.out(0).data<T>());
+}
+
+PADDOCK_CPU_KERNEL(max_pool2d) {
+  const DType t = c.in(0).dtype();
+  if (t == DType::kU8) return max_pool_bytes<uint8_t>(c);
+  if (t == DType::kI8) return max_pool_bytes<int8_t>(c);
+  run_max_pool(c);
+}
 PADDOCK_CPU_KERNEL(adaptive_max_pool2d) { run_max_pool(c); }
 
 // Channels that one task of the gradient takes of an image: tasks differ in image or channels, so they never collide.

@@ -154,6 +154,8 @@ void resize_grad(const Grid& g, const T* dy, T* dx) {
 PADDOCK_CPU_KERNEL(resize_nearest) {
   if (c.out(0).numel() == 0) return;  // an image may be large in an empty batch: no taps for it
   Grid g = grid_of(c, c.in(0).shape(), c.out(0).shape());
+  if (c.in(0).dtype() == DType::kU8) return nearest(g, c.in(0).data<uint8_t>(), c.out(0).data<uint8_t>());
+  if (c.in(0).dtype() == DType::kI8) return nearest(g, c.in(0).data<int8_t>(), c.out(0).data<int8_t>());
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     nearest(g, c.in(0).data<T>(), c.out(0).data<T>());

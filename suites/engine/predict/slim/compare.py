@@ -74,9 +74,13 @@ class _Timed:
     rates: list[float] = field(default_factory=list)
 
 
-def entries_of(runs: Sequence[tuple[str, Path]], modes: Sequence[str] = ()) -> list[Entry]:
-    """Each named run in float32, then in 8 bits by each of the modes "dynamic" and "static"."""
-    quantized = [("", None), *((f", int8 {mode}", Quantization(mode)) for mode in modes)]
+def entries_of(
+    runs: Sequence[tuple[str, Path]], modes: Sequence[str] = (), static: Quantization | None = None
+) -> list[Entry]:
+    """Each named run in float32, then in 8 bits by each of the modes: "dynamic" and "static", which is as `static`."""
+    static = static or Quantization("static")
+    ways = {"dynamic": Quantization("dynamic", keep=static.keep), "static": static}
+    quantized = [("", None), *((f", int8 {mode}", ways[mode]) for mode in modes)]
     return [Entry(f"{name}{suffix}", run, how) for name, run in runs for suffix, how in quantized]
 
 

@@ -133,8 +133,10 @@ spec(
     samples=[
         *(Sample([_distinct(shape)], attrs) for shape, attrs in GEOMETRIES),
         Sample([np.zeros((0, 4, 4, 3))], {"kernel": 2}),
+        Sample([np.arange(126).reshape(1, 6, 7, 3).astype("uint8") * 2], {"kernel": 3, "stride": 2, "padding": 1}),
+        Sample([np.arange(126).reshape(1, 6, 7, 3)[:, ::-1].astype("int8") - 64], {"kernel": 2}),
     ],
-    errors=[*_errors("x"), Bad([normal(1, 4, 4, 2).astype("uint8")], DTypeError, "x is uint8", {"kernel": 2})],
+    errors=[*_errors("x"), Bad([normal(1, 4, 4, 2).astype("int32")], DTypeError, "x is int32", {"kernel": 2})],
 )
 spec(
     "max_pool2d_grad",

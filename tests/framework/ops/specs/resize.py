@@ -89,7 +89,10 @@ GRADIENT_ERRORS = [
     Bad([normal(3, 3, 1), normal(1, 2, 2, 1)], ShapeError, "dy has 3 axes"),
 ]
 
-spec("resize_nearest", reference=_resize, exact=True, samples=_samples([{}]), errors=ERRORS)
+_BYTES = [
+    Sample([np.arange(60).reshape(1, 4, 5, 3).astype(dtype)], {"scale": (2.0, 1.7)}) for dtype in ("uint8", "int8")
+]
+spec("resize_nearest", reference=_resize, exact=True, samples=[*_samples([{}]), *_BYTES], errors=ERRORS)
 spec(
     "resize_nearest_grad",
     reference=_resize_grad,

@@ -25,6 +25,6 @@ def test_every_key_is_told(tmp_path):
 
 def test_the_commands_are_understood():
     commands = re.findall(r"^ {4}paddock slim (.*)$", TEXT.split("\n## ")[0].replace("\\\n", ""), re.M)
-    assert len(commands) == 5
+    assert len(commands) == 7
     for command in commands:
         slim._parser(None).parse_args(command.split())

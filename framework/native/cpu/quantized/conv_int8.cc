@@ -1,0 +1,219 @@
+// Convolution as a product of pixels with panels of weights: a tap of a pixel is a row of A that lies in the image.
+// Where a tap's channels do not fill whole groups of the dot product (an RGB image), pixels are gathered first.
+#include "cpu/quantized/conv_int8.h"
+
+#include "core/storage.h"
+#include "cpu/gemm/int8_tile.h"
+#include "op/record.h"
+
+namespace paddock::cpu {
+namespace {
+
+constexpr int64_t kBandPixels = 192;          // of y in a task
+constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
+constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
+constexpr int64_t kCopy = 16;                 // bytes that a short copy moves at a time
+
+template <class D>
+class PixelProduct {
+  using Row = typename D::Row;
+
+ public:
+  explicit PixelProduct(const Int8Conv& conv)
+      : conv_(conv),
+        g_(conv.g),
+        channels_(g_.C / g_.groups),
+        filters_(g_.K / g_.groups),
+        depth_(g_.R * g_.S * channels_),
+        gathered_(channels_ % D::kGroup != 0),
+        panels_{filters_, depth_, conv.x_zero},
+        wide_(sizeof(Row) == 1 ? 0 : static_cast<size_t>(g_.N * g_.H * g_.W * g_.C) * sizeof(Row)),
+        border_(static_cast<size_t>(channels_) * sizeof(Row)) {}
+
+  void run() {
+    const int64_t size = panels_.bytes();
+    weights_ = conv_.prepared.block(cat("int8 filters for ", D::kName), g_.groups * size, [&](void* to) {
+      for (int64_t i = 0; i < g_.groups; ++i)
+        panels_.pack(conv_.weight + i * filters_ * depth_, static_cast<char*>(to) + i * size);
+    });
+    std::fill_n(border_.template as<Row>(), channels_, Row(conv_.x_zero));
+    image_ = conv_.x;
+    if constexpr (sizeof(Row) > 1) widen();
+    image_end_ = reinterpret_cast<const char*>(static_cast<const Row*>(image_) + g_.N * g_.H * g_.W * g_.C);
+    const int64_t pixels = g_.N * g_.P * g_.Q, panels = ceil_div(filters_, kInt8Width);
+    const int64_t bands = ceil_div(pixels, kBandPixels), work = pixels * filters_ * depth_ * g_.groups;
+    const int64_t wanted = ceil_div(std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted), bands * g_.groups);
+    const int64_t parts = std::min(panels, wanted), tasks = bands * g_.groups * parts;
+    parallel_for(tasks, std::max<int64_t>(1, kTaskOperations / std::max<int64_t>(1, work / tasks) / 8),
+                 [&](int64_t first, int64_t last) {
+                   for (int64_t i = first; i < last; ++i) {
+                     const int64_t band = i / (g_.groups * parts), group = i / parts % g_.groups, part = i % parts;
+                     band_of(group, band * pixels / bands, (band + 1) * pixels / bands, part * panels / parts,
+                             (part + 1) * panels / parts);
+                   }
+                 });
+  }
+
+ private:
+  void widen() {
+    Row* to = wide_.template as<Row>();
+    parallel_for(g_.N * g_.H * g_.W * g_.C, 1 << 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] = conv_.x[i];
+    });
+    image_ = to;
+  }
+
+  // Output pixels [begin, end) of a group's filters, panels [first, last).
+  void band_of(int64_t group, int64_t begin, int64_t end, int64_t first, int64_t last) const {
+    const int64_t tiles = ceil_div(end - begin, kInt8TileRows), taps = gathered_ ? 1 : g_.R * g_.S;
+    const int64_t stride = panels_.padded_depth * static_cast<int64_t>(sizeof(Row));
+    const Scratch gathered(gathered_ ? static_cast<size_t>((end - begin) * stride + kCopy) : 1);
+    const Scratch table(static_cast<size_t>(tiles * taps * kInt8TileRows) * sizeof(char*));
+    const char** rows = table.as<const char*>();
+    const auto start = [&](int64_t i) { return begin + i * (end - begin) / tiles; };
+    Pixel pixel = pixel_of(begin);
+    for (int64_t i = 0; i < tiles; ++i)
+      for (int64_t m = start(i), stop = start(i + 1); m < stop; ++m, advance(pixel)) {
+        const char** at = rows + i * taps * kInt8TileRows + (m - start(i));
+        if (gathered_) {
+          *at = gathered.as<char>() + (m - begin) * stride;
+          gather(pixel, group, reinterpret_cast<Row*>(gathered.as<char>() + (m - begin) * stride));
+        } else {
+          point(pixel, group, at);
+        }
+      }
+    const char* weights = static_cast<const char*>(weights_->data()) + group * panels_.bytes();
+    const int64_t steps = gathered_ ? panels_.padded_depth / D::kGroup : channels_ / D::kGroup;
+    alignas(kVecBytes) int32_t sums[kInt8TileRows * kInt8Width];
+    for (int64_t panel = first; panel < last; ++panel) {
+      const int64_t n = panel * kInt8Width, vecs = panel_vecs<float>(filters_, n);
+      const int64_t width = vecs * Vec<float>::kSize, bytes = width * panels_.padded_depth;
+      const auto* b = reinterpret_cast<const int8_t*>(weights + panels_.panel(n));
+      const int8_t* next = n + kInt8Width < filters_ ? b + bytes : b;
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t m = start(i), count = start(i + 1) - m;
+        int8_tile<D>(count,
+                     vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
+                            reinterpret_cast<const int32_t*>(weights) + n, next + i * bytes / tiles / 64 * 64, sums});
+        finish(sums, width, m, count, group * filters_ + n, std::min(width, filters_ - n));
+      }
+    }
+  }
+
+  void finish(const int32_t* sums, int64_t width, int64_t m, int64_t count, int64_t channel, int64_t lanes) const {
+    const bool plain = conv_.end.plain();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = (m + i) * g_.K + channel;
+      if (plain)
+        finish_sums<true>(conv_.end, sums + i * width, channel, lanes, at);
+      else
+        finish_sums<false>(conv_.end, sums + i * width, channel, lanes, at);
+    }
+  }
+
+  // A pixel of y: its place, and where tap (0, 0) of its window lies.
+  struct Pixel {
+    int64_t q, p;
+    const Row* image;
+    int64_t h, w;
+  };
+
+  Pixel pixel_of(int64_t m) const {
+    const int64_t q = m % g_.Q, p = m / g_.Q % g_.P, n = m / g_.Q / g_.P;
+    return {q, p, static_cast<const Row*>(image_) + n * g_.H * g_.W * g_.C, p * g_.stride_h - g_.pad_top,
+            q * g_.stride_w - g_.pad_left};
+  }
+
+  // To the next pixel; divisions would cost more than a small product.
+  void advance(Pixel& o) const {
+    o.w += g_.stride_w;
+    if (++o.q < g_.Q) return;
+    o.q = 0;
+    o.w = -g_.pad_left;
+    o.h += g_.stride_h;
+    if (++o.p < g_.P) return;
+    o.p = 0;
+    o.h = -g_.pad_top;
+    o.image += g_.H * g_.W * g_.C;
+  }
+
+  // Where each tap of a pixel finds its channels.
+  void point(const Pixel& o, int64_t group, const char** at) const {
+    for (int64_t r = 0; r < g_.R; ++r) {
+      const int64_t h = o.h + r * g_.dil_h;
+      const bool row_inside = h >= 0 && h < g_.H;
+      for (int64_t s = 0; s < g_.S; ++s, at += kInt8TileRows) {
+        const int64_t w = o.w + s * g_.dil_w;
+        const bool inside = row_inside && w >= 0 && w < g_.W;
+        const Row* pixel = inside ? o.image + (h * g_.W + w) * g_.C + group * channels_ : border_.template as<Row>();
+        *at = reinterpret_cast<const char*>(pixel);
+      }
+    }
+  }
+
+  // All taps of a pixel, one after the other.
+  void gather(const Pixel& o, int64_t group, Row* to) const {
+    const bool whole = g_.groups == 1 && g_.dil_w == 1;  // a kernel row is one stretch of the image
+    const Row zero(conv_.x_zero);
+    Row* const end = to + panels_.padded_depth;
+    for (int64_t r = 0; r < g_.R; ++r) {
+      const int64_t h = o.h + r * g_.dil_h;
+      const bool inside = h >= 0 && h < g_.H;
+      const Row* row = o.image + h * g_.W * g_.C + group * channels_;
+      if (whole) {
+        const int64_t from = inside ? std::clamp<int64_t>(-o.w, 0, g_.S) : g_.S;
+        const int64_t until = std::clamp<int64_t>(g_.W - o.w, from, g_.S);
+        to = std::fill_n(to, from * channels_, zero);
+        if (until > from) to = copied(row + (o.w + from) * g_.C, (until - from) * channels_, to);
+        to = std::fill_n(to, (g_.S - until) * channels_, zero);
+        continue;
+      }
+      for (int64_t s = 0; s < g_.S; ++s) {
+        const int64_t w = o.w + s * g_.dil_w;
+        const bool in = inside && w >= 0 && w < g_.W;
+        to = in ? copied(row + w * g_.C, channels_, to) : std::fill_n(to, channels_, zero);
+      }
+    }
+    std::fill(to, end, Row(0));
+  }
+
+  // Copies a short stretch in whole pieces of kCopy bytes, whose rest the next stretch overwrites; behind the last one
+  // there is room.
+  Row* copied(const Row* from, int64_t n, Row* to) const {
+    const auto bytes = n * static_cast<int64_t>(sizeof(Row));
+    const auto* source = reinterpret_cast<const char*>(from);
+    if (image_end_ - source < bytes + kCopy) return std::copy_n(from, n, to);
+    for (int64_t i = 0; i < bytes; i += kCopy) std::memcpy(reinterpret_cast<char*>(to) + i, source + i, kCopy);
+    return to + n;
+  }
+
+  const Int8Conv& conv_;
+  const ConvGeometry& g_;
+  const int64_t channels_, filters_, depth_;  // of a group
+  const bool gathered_;
+  const Int8Panels<D> panels_;
+  const Scratch wide_, border_;
+  const void* image_ = nullptr;
+  const char* image_end_ = nullptr;
+  std::shared_ptr<Storage> weights_;
+};
+
+template <class D>
+void convolve(const Int8Conv& conv) {
+  const bool depthwise = is_depthwise(conv.g);
+  note_implementation(depthwise ? cat("depthwise, ", D::kName) : D::kName);
+  if (depthwise) return depthwise_int8<D>(conv);
+  PixelProduct<D>(conv).run();
+}
+
+}  // namespace
+
+void conv2d_int8(const Int8Conv& conv) {
+#if defined(__AVX2__)
+  static const bool vnni = has_vnni();
+  if (vnni && !conv.widening) return convolve<VnniDot>(conv);
+#endif
+  convolve<WideningDot>(conv);
+}
+
+}  // namespace paddock::cpu

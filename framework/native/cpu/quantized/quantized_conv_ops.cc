@@ -1,0 +1,178 @@
+// The kernels of ops/quantized_conv.cc; cpu/quantized/conv_int8.h convolves. All work on uint8: int8 is uint8 with
+// the upper bit turned, and 128 more for what stands for 0.
+#include <atomic>
+#include <cmath>
+#include <optional>
+
+#include "core/storage.h"
+#include "cpu/kernel.h"
+#include "cpu/quantized/conv_int8.h"
+#include "op/choice.h"
+#include "op/conv_shape.h"
+
+namespace paddock::cpu {
+namespace {
+
+constexpr int64_t kSignGrain = 1 << 18;
+
+void turn_signs(const uint8_t* x, uint8_t* y, int64_t n) {
+  parallel_for(n, kSignGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) y[i] = x[i] ^ 0x80;
+  });
+}
+
+// An 8-bit input as uint8.
+class UnsignedInput {
+ public:
+  UnsignedInput(const KernelContext& c, const std::string& name) {
+    const Tensor& t = c.in(name);
+    const bool is_signed = t.dtype() == DType::kI8;
+    zero = static_cast<int32_t>(c.attr<int64_t>(name + "_zero")) + (is_signed ? 128 : 0);
+    data = static_cast<const uint8_t*>(t.raw());
+    if (!is_signed) return;
+    turned_.emplace(static_cast<size_t>(std::max<int64_t>(1, t.numel())));
+    turn_signs(data, turned_->as<uint8_t>(), t.numel());
+    data = turned_->as<uint8_t>();
+  }
+  const uint8_t* data;
+  int32_t zero;
+
+ private:
+  std::optional<Scratch> turned_;
+};
+
+Activation activation_of(const KernelContext& c) { return static_cast<Activation>(activation_choice(c)); }
+
+// a / b rounded once.
+float ratio(double a, double b) { return static_cast<float>(a / b); }
+
+int32_t zero_of_y(const KernelContext& c, const Tensor& y) {
+  return static_cast<int32_t>(c.attr<int64_t>("y_zero")) + (y.dtype() == DType::kI8 ? 128 : 0);
+}
+
+ConvGeometry geometry(const KernelContext& c) {
+  const Shape &x = c.in("x").shape(), &weight = c.in("weight").shape(), &y = c.out(0).shape();
+  const ConvWindow window = conv_window(c, weight);
+  ConvGeometry g{x[0], x[1], x[2], x[3], y[3], weight[1], weight[2], y[1], y[2]};
+  g.stride_h = window.h.stride;
+  g.stride_w = window.w.stride;
+  g.pad_top = window.h.before;
+  g.pad_left = window.w.before;
+  g.dil_h = window.h.dilation;
+  g.dil_w = window.w.dilation;
+  g.groups = window.groups;
+  return g;
+}
+
+PADDOCK_CPU_KERNEL(quantized_conv2d) {
+  const Tensor& y = c.out(0);
+  if (y.numel() == 0) return;
+  const bool bytes = y.dtype() != DType::kF32;
+  const double y_scale = bytes ? c.attr<double>("y_scale") : 1;
+  const UnsignedInput x(c, "x");
+  Int8Conv conv{geometry(c), x.data, x.zero, c.in("weight").data<int8_t>(), {}, false, c.prepared("weight")};
+  conv.widening = choice(c, "algorithm") == 1;
+  const int64_t channels = conv.g.K, room = channels + Vec<float>::kSize;
+  const Scratch ends(static_cast<size_t>(2 * room) * sizeof(float));
+  float *factor = ends.as<float>(), *bias = factor + room;
+  std::fill_n(factor, 2 * room, 0.0f);
+  const float *scale = c.in("weight_scale").data<float>(), *given = c.maybe<float>("bias");
+  for (int64_t k = 0; k < channels; ++k) {
+    factor[k] = ratio(c.attr<double>("x_scale") * static_cast<double>(scale[k]), y_scale);
+    bias[k] = given ? ratio(static_cast<double>(given[k]), y_scale) : 0.0f;
+    if (!std::isfinite(factor[k]) || !std::isfinite(bias[k]))
+      fail(ErrorKind::kNumerics, "quantized_conv2d: channel ", k, " has the factor ", factor[k], " and the bias ",
+           bias[k], " in steps of y, which must be finite; look at weight_scale, bias and y_scale");
+  }
+  Requantize& end = conv.end;
+  end.factor = factor;
+  end.bias = bias;
+  end.activation = activation_of(c);
+  end.slope = c.attr<float>("slope");
+  end.six = ratio(6, y_scale);
+  end.residual_last = c.attr<bool>("residual_last");
+  std::optional<UnsignedInput> residual;
+  if (c.has("residual") && c.in("residual").dtype() == DType::kF32) {
+    end.residual32 = c.in("residual").data<float>();
+  } else if (c.has("residual")) {
+    residual.emplace(c, "residual");
+    end.residual8 = residual->data;
+    end.residual_zero = residual->zero;
+    end.residual_factor = ratio(c.attr<double>("residual_scale"), y_scale);
+  }
+  if (bytes)
+    end.y8 = static_cast<uint8_t*>(y.raw());
+  else
+    end.y32 = y.data<float>();
+  end.zero = bytes ? zero_of_y(c, y) : 0;
+  conv2d_int8(conv);
+  if (y.dtype() == DType::kI8) turn_signs(end.y8, end.y8, y.numel());
+}
+
+PADDOCK_CPU_KERNEL(quantize_linear) {
+  const Tensor &x = c.in("x"), &y = c.out(0);
+  const float scale = c.attr<float>("y_scale");
+  const int32_t zero = zero_of_y(c, y), sign = y.dtype() == DType::kI8 ? 0x80 : 0;
+  const float *from = x.data<float>(), low = static_cast<float>(-zero), high = static_cast<float>(255 - zero);
+  auto* to = static_cast<uint8_t*>(y.raw());
+  std::atomic<bool> strange{false};
+  parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kLanes = Vec<float>::kSize;
+    Vec<float>::Mask nan{};
+    for (int64_t i = begin; i < end; i += kLanes) {
+      const int64_t lanes = std::min(kLanes, end - i);
+      const Vec<float> v = Vec<float>::load_n(from + i, lanes);
+      nan |= ~(v == v);
+      store_bytes(rounded(cut(v / Vec<float>::broadcast(scale), low, high), zero) ^ sign, to + i, lanes);
+    }
+    for (int64_t j = 0; j < kLanes; ++j)
+      if (nan[j]) strange = true;
+  });
+  if (strange) fail(ErrorKind::kNumerics, "quantize_linear: x holds a NaN, which 8 bits have no number for");
+}
+
+PADDOCK_CPU_KERNEL(dequantize_linear) {
+  const Tensor& x = c.in("x");
+  const bool is_signed = x.dtype() == DType::kI8;
+  const auto zero = static_cast<float>(c.attr<int64_t>("x_zero")), scale = c.attr<float>("x_scale");
+  float* y = c.out(0).data<float>();
+  const void* from = x.raw();
+  parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    if (is_signed)
+      for (int64_t i = begin; i < end; ++i)
+        y[i] = (static_cast<float>(static_cast<const int8_t*>(from)[i]) - zero) * scale;
+    else
+      for (int64_t i = begin; i < end; ++i)
+        y[i] = (static_cast<float>(static_cast<const uint8_t*>(from)[i]) - zero) * scale;
+  });
+}
+
+PADDOCK_CPU_KERNEL(quantized_add) {
+  const Tensor& y = c.out(0);
+  const UnsignedInput a(c, "a"), b(c, "b");
+  const double y_scale = c.attr<double>("y_scale");
+  const float a_factor = ratio(c.attr<double>("a_scale"), y_scale);
+  Requantize end;
+  end.activation = activation_of(c);
+  end.slope = c.attr<float>("slope");
+  end.six = ratio(6, y_scale);
+  end.residual8 = b.data;
+  end.residual_zero = b.zero;
+  end.residual_factor = ratio(c.attr<double>("b_scale"), y_scale);
+  end.y8 = static_cast<uint8_t*>(y.raw());
+  end.zero = zero_of_y(c, y);
+  const auto a_zero = static_cast<float>(a.zero);
+  parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t stop) {
+    constexpr int64_t kLanes = Vec<float>::kSize;
+    for (int64_t i = begin; i < stop; i += kLanes) {
+      const int64_t lanes = std::min(kLanes, stop - i);
+      const Vec<float> v =
+          (load_unsigned(a.data + i, lanes) - Vec<float>::broadcast(a_zero)) * Vec<float>::broadcast(a_factor);
+      finish_value(end, v, i, lanes);
+    }
+  });
+  if (y.dtype() == DType::kI8) turn_signs(end.y8, end.y8, y.numel());
+}
+
+}  // namespace
+}  // namespace paddock::cpu

@@ -1,0 +1,108 @@
+// From exact 32-bit sums to 8-bit numbers or float32: scale, bias, residual and activation on the way to memory.
+// Files that include it are compiled without contraction to fused multiply-adds (see CMakeLists.txt), so that every
+// instruction set rounds alike.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "cpu/gemm/gemm.h"
+#include "cpu/gemm/int8_dot.h"
+
+namespace paddock::cpu {
+
+typedef uint8_t LaneBytes __attribute__((vector_size(kVecBytes / 4)));
+typedef uint8_t UnalignedLaneBytes __attribute__((vector_size(kVecBytes / 4), aligned(1), may_alias));
+
+// The values of a row of y, in steps of y (of 1 where y is float32), as they are cut and rounded.
+struct Requantize {
+  const float *factor, *bias;  // by channel, with a vector of room behind the last
+  Activation activation = Activation::kNone;
+  float slope = 0, six = 6;  // of leaky relu; where relu6 cuts
+  bool residual_last = false;
+  const uint8_t* residual8 = nullptr;  // laid out as y, and then (residual8 - residual_zero) * residual_factor
+  const float* residual32 = nullptr;   // or as it is
+  float residual_factor = 1;
+  int32_t residual_zero = 0;
+  uint8_t* y8 = nullptr;
+  float* y32 = nullptr;
+  int32_t zero = 0;
+
+  bool plain() const { return y8 && !residual8 && !residual32 && activation != Activation::kLeakyRelu; }
+  float lowest() const { return static_cast<float>(-zero); }
+  float highest() const { return static_cast<float>(255 - zero); }
+  // What values of a plain row are cut to.
+  float low() const { return activation == Activation::kNone ? lowest() : std::max(lowest(), 0.0f); }
+  float high() const { return activation == Activation::kRelu6 ? std::min(highest(), six) : highest(); }
+};
+
+// Integers of values in [-255, 255], halves to even, with `zero` added.
+PADDOCK_INLINE Int32s rounded(Vec<float> v, int32_t zero) {
+  constexpr float kMagic = 0x1.8p23f;  // adding it leaves no bits for a fraction: the integer stands in the low bits
+  const Vec<float> sum = v + Vec<float>::broadcast(kMagic);
+  return reinterpret_cast<Int32s>(sum.v) - (std::bit_cast<int32_t>(kMagic) - zero);
+}
+
+// v cut to [low, high]; a NaN becomes `low`.
+PADDOCK_INLINE Vec<float> cut(Vec<float> v, float low, float high) {
+  return min(max(v, Vec<float>::broadcast(low)), Vec<float>::broadcast(high));
+}
+
+PADDOCK_INLINE Vec<float> to_float(Int32s x) { return {__builtin_convertvector(x, Vec<float>::Native)}; }
+
+PADDOCK_INLINE void store_bytes(Int32s q, uint8_t* to, int64_t lanes) {
+  const LaneBytes bytes = __builtin_convertvector(q, LaneBytes);
+  if (lanes >= Vec<float>::kSize) {
+    *reinterpret_cast<UnalignedLaneBytes*>(to) = bytes;
+  } else if (Vec<float>::kSize > 8 && lanes == 8) {
+    std::memcpy(to, &bytes, 8);
+  } else {
+    std::memcpy(to, &bytes, static_cast<size_t>(lanes));
+  }
+}
+
+PADDOCK_INLINE Vec<float> load_unsigned(const uint8_t* p, int64_t lanes) {
+  LaneBytes bytes{};
+  if (lanes >= Vec<float>::kSize)
+    bytes = *reinterpret_cast<const UnalignedLaneBytes*>(p);
+  else
+    std::memcpy(&bytes, p, static_cast<size_t>(lanes));
+  return to_float(__builtin_convertvector(bytes, Int32s));
+}
+
+// Any end of a value. `at` is its place in y.
+PADDOCK_INLINE void finish_value(const Requantize& r, Vec<float> v, int64_t at, int64_t lanes) {
+  using V = Vec<float>;
+  V residual = V::zero();
+  if (r.residual32) residual = V::load_n(r.residual32 + at, std::min<int64_t>(lanes, V::kSize));
+  if (r.residual8)
+    residual = (load_unsigned(r.residual8 + at, lanes) - V::broadcast(static_cast<float>(r.residual_zero))) *
+               V::broadcast(r.residual_factor);
+  const bool has_residual = r.residual8 || r.residual32;
+  if (has_residual && !r.residual_last) v += residual;
+  if (r.activation == Activation::kRelu || r.activation == Activation::kRelu6) v = select(v < V::zero(), V::zero(), v);
+  if (r.activation == Activation::kRelu6) v = select(V::broadcast(r.six) < v, V::broadcast(r.six), v);
+  if (r.activation == Activation::kLeakyRelu) v = select(v < V::zero(), v * V::broadcast(r.slope), v);
+  if (has_residual && r.residual_last) v += residual;
+  if (r.y32)
+    v.store_n(r.y32 + at, std::min<int64_t>(lanes, V::kSize));
+  else
+    store_bytes(rounded(cut(v, r.lowest(), r.highest()), r.zero), r.y8 + at, lanes);
+}
+
+// `lanes` sums of channels from `channel` on, which go to y from `at` on.
+template <bool kPlain>
+PADDOCK_INLINE void finish_sums(const Requantize& r, const int32_t* sums, int64_t channel, int64_t lanes, int64_t at) {
+  constexpr int64_t kLanes = Vec<float>::kSize;
+  const float low = r.low(), high = r.high();
+  for (int64_t j = 0; j < lanes; j += kLanes) {
+    const Vec<float> v = to_float(load_int32s(sums + j)) * Vec<float>::load(r.factor + channel + j) +
+                         Vec<float>::load(r.bias + channel + j);
+    if constexpr (kPlain)
+      store_bytes(rounded(cut(v, low, high), r.zero), r.y8 + at + j, lanes - j);
+    else
+      finish_value(r, v, at + j, lanes - j);
+  }
+}
+
+}  // namespace paddock::cpu

@@ -1,0 +1,292 @@
+"""Convolutions in 8 bits: which values of a Program are held in 8 bits, their steps, and the Program rewritten so.
+
+A convolution reads 8-bit numbers. It gives 8-bit numbers too where another 8-bit operation reads them; else float32.
+What moves numbers or picks among them (max pooling, nearest resizing, concatenation, views) does so in 8 bits, and all
+that it reads and gives have one range. Sums of two 8-bit values are 8-bit values with a range of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework.graph.ir import Operation, Program, Value
+from framework.graph.passes.report import name_of, place_of
+from framework.graph.passes.rewriter import Rewriter
+from framework.graph.reports import PassReport
+from framework.ops import registry
+from framework.quantization.observers import Observer, bounds_of
+from framework.quantization.weights import array_of, constant_of, rounded_rows
+
+PASSING = ("max_pool2d", "resize_nearest", "concat", "reshape", "slice", "split")  # exact on numbers of one range
+SMALLEST_STEP = 1e-25  # of a range: below, its steps leave what the operators take
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How 8 bits hold a value: q stands for (q - zero) * scale."""
+
+    scale: float
+    zero: int
+
+    @classmethod
+    def of(cls, low: float, high: float) -> Steps:
+        """Those of a range that includes 0, which they hold exactly; [-1, 1] where nothing but 0 was seen."""
+        if high - low < SMALLEST_STEP:
+            low, high = -1.0, 1.0
+        scale = (high - low) / 255
+        return cls(scale, int(np.clip(np.rint(-low / scale), 0, 255)))
+
+    def attrs(self, name: str) -> dict[str, float | int]:
+        """As attributes of an operator's argument."""
+        return {f"{name}_scale": self.scale, f"{name}_zero": self.zero}
+
+
+def separate(program: Program) -> None:
+    """Makes two conv2d of each separable_conv2d: its parts have ranges of their own."""
+    info = registry.OPS["conv2d"]
+    ops = []
+    for op in program.block:
+        if op.name != "separable_conv2d":
+            ops.append(op)
+            continue
+        window = {name: op.attr(name) for name in ("stride", "padding", "dilation", "groups")}
+        first = info.attr_values(window | {"activation": op.attr("depth_activation"), "slope": op.attr("depth_slope")})
+        inputs = [op.input("x"), op.input("depth_weight"), op.input("depth_bias"), None]
+        depth = program.make_operation(info, inputs, first, op.where)
+        last = info.attr_values({name: op.attr(name) for name in ("activation", "slope", "residual_last")})
+        inputs = [depth.outputs[0], op.input("weight"), op.input("bias"), op.input("residual")]
+        ops += [depth, Operation(info, inputs, op.outputs, last, op.where)]
+    program.block.ops = ops
+
+
+class Images:
+    """The 8-bit part of a Program's images.
+
+    Attributes:
+        convolutions: those that are to be in 8 bits.
+    """
+
+    def __init__(self, program: Program, convolutions: Sequence[Operation]) -> None:
+        self.convolutions = set(convolutions)
+        self._program = program
+        self._producers = program.producers()
+        self._held: set[Operation] = set()  # operations that give 8 bits
+        self._steps: dict[Value, Steps] = {}
+        self._seen: Mapping[Value, Observer] = {}
+        self._notes: list[str] = []
+        self._method = ""
+        self._plan()
+
+    def observed(self) -> list[Value]:
+        """What calibration has to look at."""
+        read = [v for op in self._program.block if self._is_eight(op) for v in (*_data(op), *op.outputs)]
+        return list(dict.fromkeys(v for v in read if not self._passes(self._producers.get(v)) or self._is_read(v)))
+
+    def measure(self, seen: Mapping[Value, Observer], method: str) -> None:
+        """Chooses steps by what was seen; a convolution whose input was always 0 stays in float32."""
+        self._seen, self._method = seen, method
+        dead = [op for op in self._program.block if op in self.convolutions and seen[_x(op)].largest < SMALLEST_STEP]
+        for op in dead:
+            self._notes.append(f"{_label(op)} stays in float32: its input was 0 all through calibration")
+        self.convolutions -= set(dead)
+        self._plan()
+        bounds = {v: bounds_of(observer, method) for v, observer in seen.items()}
+        for group in self._groups():
+            known = [bounds[v] for v in group if v in bounds]
+            steps = Steps.of(min((low for low, _ in known), default=0), max((high for _, high in known), default=0))
+            self._steps |= dict.fromkeys(group, steps)
+
+    def rewrite(self, report: PassReport, bias_correction: bool) -> None:
+        """Puts 8-bit operations in the place of those that were chosen; says so in `report`."""
+        report.missed += self._notes
+        if self.convolutions:
+            _Writer(self, self._program, report, bias_correction).run()
+
+    # -- which operations
+    def _plan(self) -> None:
+        able: set[Operation] = set()  # could give 8 bits
+        for op in self._program.block:
+            joins = _may_join(self._program, op) and any(self._producers.get(v) in able for v in _data(op))
+            if joins or op in self.convolutions:
+                able.add(op)
+        self._held = set()
+        wanted: set[Value] = set()
+        for op in reversed(self._program.block.ops):
+            held = op in able and any(v in wanted for v in op.outputs)
+            if held:
+                self._held.add(op)
+            if op in self.convolutions:
+                wanted.add(_x(op))
+                wanted.update(v for v in [op.input("residual")] if held and v is not None)
+            elif held:
+                wanted.update(_data(op))
+
+    def _is_eight(self, op: Operation) -> bool:
+        return op in self.convolutions or op in self._held
+
+    def _passes(self, op: Operation | None) -> bool:
+        return op is not None and op in self._held and op.name in PASSING
+
+    def _is_read(self, v: Value) -> bool:
+        return any(_x(op) is v for op in self.convolutions)
+
+    def _groups(self) -> list[list[Value]]:
+        """Values that 8-bit operations read or give, those with one range together."""
+        group: dict[Value, list[Value]] = {}
+        for op in self._program.block:
+            for v in (*_data(op), *op.outputs) if self._is_eight(op) else ():
+                group.setdefault(v, [v])
+            if not self._passes(op):
+                continue
+            first, *others = (*_data(op), *op.outputs)
+            for v in others:
+                if group[v] is not group[first]:
+                    group[first] += group[v]
+                    for moved in group[v]:
+                        group[moved] = group[first]
+        return list({id(members): members for members in group.values()}.values())
+
+
+def _may_join(program: Program, op: Operation) -> bool:
+    """Whether an operation other than a convolution has an 8-bit form."""
+    if not op.outputs or any(v.dtype != "float32" for v in op.outputs):
+        return False
+    if op.name == "add":
+        a, b = op.inputs[:2]
+        return a is not None and a is not b and a.kind != "constant" and program.equal_shapes(a, b)
+    return op.name in PASSING
+
+
+def _data(op: Operation) -> list[Value]:
+    """The images that an operation reads."""
+    if op.name == "conv2d":
+        return [v for v in (op.inputs[0], op.input("residual")) if v is not None]
+    read = zip(op.inputs, _shape_only(op), strict=True)
+    return [v for v, shape in read if v is not None and not shape and v.dtype == "float32"]
+
+
+def _shape_only(op: Operation) -> list[bool]:
+    last = len(op.info.inputs) - 1
+    return [bool(op.info.inputs[min(i, last)]["shape_only"]) for i in range(len(op.inputs))]
+
+
+def _x(op: Operation) -> Value:
+    x = op.inputs[0]
+    assert x is not None
+    return x
+
+
+def _label(op: Operation) -> str:
+    weight = op.inputs[1]
+    name = f" {weight.name!r}" if weight is not None and weight.name else ""
+    return name_of(op) + name + place_of(op)
+
+
+class _Writer(Rewriter):
+    """Emits the Program with 8-bit operations; a value is rounded, or made float32 again, where it is first read so."""
+
+    def __init__(self, images: Images, program: Program, report: PassReport, bias_correction: bool) -> None:
+        super().__init__(program)
+        self._images, self._report, self._correct = images, report, bias_correction
+        self._eight: dict[Value, Value] = {}  # float32 value -> the same in 8 bits
+        self._missing: set[Value] = set()  # float32 values that only their 8-bit form stands for so far
+
+    def run(self) -> None:
+        for op in self.program.block.ops:
+            if op in self._images.convolutions:
+                self._convolution(op)
+            elif op in self._images._held:
+                self._other(op)
+            else:
+                for v in op.inputs:
+                    self._float(v, op.where)
+                self.ops.append(op)
+        for v in self.program.results:
+            self._float(v, "")
+        self.program.block.ops = self.ops
+
+    def _bytes(self, v: Value, where: str) -> Value:
+        if v not in self._eight:
+            self._eight[v] = self.emit("quantize_linear", [v], where, **self._images._steps[v].attrs("y"))
+        return self._eight[v]
+
+    def _float(self, v: Value | None, where: str) -> None:
+        """Makes sure that a float32 value is there."""
+        if v is None or v not in self._missing:
+            return
+        self._missing.remove(v)
+        info = registry.OPS["dequantize_linear"]
+        attrs = info.attr_values(self._images._steps[v].attrs("x"))
+        self.ops.append(Operation(info, [self._eight[v]], [v], attrs, where))
+
+    def _given(self, op: Operation, eights: Sequence[Value]) -> None:
+        for v, eight in zip(op.outputs, eights, strict=True):
+            self._eight[v] = eight
+            self._missing.add(v)
+
+    def _other(self, op: Operation) -> None:
+        steps = self._images._steps
+        data = set(_data(op))
+        inputs = [self._bytes(v, op.where) if v is not None and v in data else v for v in op.inputs]
+        if op.name == "add":
+            a, b = (v for v in op.inputs if v is not None)
+            self.program.assume_equal_shapes(a, b)
+            attrs = steps[a].attrs("a") | steps[b].attrs("b") | steps[op.outputs[0]].attrs("y")
+            self._given(op, [self.emit("quantized_add", inputs, op.where, **attrs)])
+            return
+        for i, shape in enumerate(_shape_only(op)):
+            v = op.inputs[i]
+            inputs[i] = self._eight.get(v, v) if shape and v is not None else inputs[i]
+        new = self.program.make_operation(op.info, inputs, op.attrs, op.where)
+        self.ops.append(new)
+        self._given(op, new.outputs)
+
+    def _convolution(self, op: Operation) -> None:
+        steps, held = self._images._steps, op in self._images._held
+        x, residual, y = _x(op), op.input("residual"), op.outputs[0]
+        info = registry.OPS["quantized_conv2d"]
+        names = ("stride", "padding", "dilation", "groups", "activation", "slope", "residual_last")
+        attrs = {name: op.attr(name) for name in names} | steps[x].attrs("x")
+        attrs |= steps[y].attrs("y") | {"dtype": "uint8"} if held else {"dtype": "float32"}
+        if residual is not None and (held or residual in self._missing):
+            attrs |= steps[residual].attrs("residual")
+            residual = self._bytes(residual, op.where)
+        weight, scale, bias = self._weights(op)
+        inputs = [self._bytes(x, op.where), weight, scale, bias, residual]
+        new = self.program.make_operation(info, inputs, info.attr_values(attrs), op.where)
+        self.ops.append(new)
+        low, high = (steps[x].scale * (q - steps[x].zero) for q in (0, 255))
+        self._report.match(
+            f"{_label(op)}, {weight.type_text}: static ({self._images._method}), x in [{low:.4g}, {high:.4g}], "
+            f"y is {attrs['dtype']}"
+        )
+        if held:
+            self._given(op, new.outputs)
+        else:
+            new.outputs = op.outputs
+
+    def _weights(self, op: Operation) -> tuple[Value, Value, Value | None]:
+        """int8 weights, their scales, and the bias without what rounding adds to it."""
+        weight, bias = op.inputs[1], op.input("bias")
+        assert weight is not None
+        w = array_of(self.program, weight)
+        q, scale = rounded_rows(w)
+        named = [None if weight.name is None else f"{weight.name}.{end}" for end in ("int8", "scale", "bias")]
+        if self._correct and (bias is None or bias in self.program.constants):
+            shift = _mean_error(q * scale[:, None, None, None] - w, self._images._seen[_x(op)].means)
+            before = np.zeros(len(w)) if bias is None else array_of(self.program, bias)
+            bias = constant_of(self.program, (before - shift).astype(np.float32), named[2])
+        else:
+            self._float(bias, op.where)
+        return constant_of(self.program, q, named[0]), constant_of(self.program, scale, named[1]), bias
+
+
+def _mean_error(error: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """[K] what an error of the weights [K, R, S, C/groups] adds to the mean result; means: [C] of the input."""
+    filters, part = len(error), error.shape[3]
+    groups = len(means) // part
+    by_group = means.reshape(groups, part).repeat(filters // groups, axis=0)
+    return np.asarray((error.sum(axis=(1, 2)) * by_group).sum(axis=1))

@@ -1,0 +1,29 @@
+"""Weights in 8 bits: integers, each row with a scale of its own, as constants of a Program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.graph.ir import Program, Value
+from framework.tensors import Tensor, from_numpy
+
+
+def rounded_rows(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int8 numbers of the shape of w [K, ...] and float32 scales [K]: a row's largest magnitude is 127."""
+    rows = w.reshape(len(w), -1)
+    scale = np.abs(rows).max(axis=1, initial=0).astype(np.float32) / np.float32(127)
+    steps = np.where(scale > 0, scale, np.float32(1))
+    q = np.clip(np.rint(rows / steps[:, None]), -127, 127).astype(np.int8)
+    return np.ascontiguousarray(q.reshape(w.shape)), scale
+
+
+def array_of(program: Program, v: Value) -> np.ndarray:
+    """A constant of a Program."""
+    return Tensor(program.constants[v]).numpy()
+
+
+def constant_of(program: Program, array: np.ndarray, name: str | None) -> Value:
+    """A new constant of a Program."""
+    value = program.add_constant(from_numpy(array).array())
+    value.name = name
+    return value

@@ -1,0 +1,102 @@
+"""Images in 8 bits: exact sums of integers, all else in float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from framework.xla.lower import Array, Call, rule
+from framework.xla.rules.conv import _borders, _pair
+
+
+def _bytes(v: Array, zero: int, dtype: str) -> Array:
+    """Values in steps of y as 8-bit numbers."""
+    info = jnp.iinfo(dtype)
+    return (jnp.clip(jnp.round(v), info.min - zero, info.max - zero) + zero).astype(dtype)
+
+
+def _values(q: Array, zero: int, scale: float) -> Array:
+    return (q.astype(jnp.float32) - np.float32(zero)) * np.float32(scale)
+
+
+def _ended(v: Array, activation: str, slope: float, six: float) -> Array:
+    if activation == "leaky_relu":
+        return jnp.where(v < 0, v * np.float32(slope), v)
+    v = v if activation == "none" else jnp.maximum(v, 0)
+    return jnp.minimum(v, np.float32(six)) if activation == "relu6" else v
+
+
+@rule("quantize_linear")
+def _quantize(call: Call, x: Array, *, y_scale: float, y_zero: int, dtype: str) -> Array:
+    return _bytes(x / np.float32(y_scale), y_zero, dtype)
+
+
+@rule("dequantize_linear")
+def _dequantize(call: Call, x: Array, *, x_scale: float, x_zero: int) -> Array:
+    return _values(x, x_zero, x_scale)
+
+
+@rule("quantized_add")
+def _add(
+    call: Call,
+    a: Array,
+    b: Array,
+    *,
+    activation: str,
+    slope: float,
+    a_scale: float,
+    a_zero: int,
+    b_scale: float,
+    b_zero: int,
+    y_scale: float,
+    y_zero: int,
+    dtype: str,
+) -> Array:
+    v = _values(a, a_zero, a_scale / y_scale) + _values(b, b_zero, b_scale / y_scale)
+    return _bytes(_ended(v, activation, slope, 6 / y_scale), y_zero, dtype)
+
+
+@rule("quantized_conv2d")
+def _convolution(
+    call: Call,
+    x: Array,
+    weight: Array,
+    weight_scale: Array,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    *,
+    activation: str,
+    slope: float,
+    x_scale: float,
+    x_zero: int,
+    residual_scale: float,
+    residual_zero: int,
+    y_scale: float,
+    y_zero: int,
+    residual_last: bool,
+    dtype: str,
+    algorithm: str,
+    **window: Any,
+) -> Array:
+    step = 1.0 if dtype == "float32" else y_scale
+    sums = lax.conv_general_dilated(
+        x.astype(jnp.int32) - x_zero,
+        weight.astype(jnp.int32),
+        _pair(window["stride"]),
+        _borders(window["padding"]),
+        rhs_dilation=_pair(window["dilation"]),
+        dimension_numbers=("NHWC", "OHWI", "NHWC"),
+        feature_group_count=window["groups"],
+    )
+    v = sums.astype(jnp.float32) * (weight_scale * np.float32(x_scale / step))
+    v = v if bias is None else v + bias * np.float32(1 / step)
+    if residual is not None and residual.dtype != jnp.float32:
+        residual = _values(residual, residual_zero, residual_scale / step)
+    if residual is not None and not residual_last:
+        v = v + residual
+    v = _ended(v, activation, slope, 6 / step)
+    v = v + residual if residual is not None and residual_last else v
+    return v if dtype == "float32" else _bytes(v, y_zero, dtype)

@@ -1,0 +1,51 @@
+"""A table of a run's layers: what each alone loses in 8 bits, as numbers and as bars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from framework.atomic import write_text
+from framework.errors import DataError
+from framework.quantization import LayerLoss, sensitivity
+from suites.engine.predict.deploying import deployed_program
+from suites.engine.predict.inference import open_run
+from suites.engine.predict.quantizing import Quantization, calibration_batches
+from suites.engine.run.folder import RunFolder
+
+_BAR = 20  # characters of the longest bar
+
+
+def measured(run: Path, how: Quantization) -> list[LayerLoss]:
+    """What each layer of a run's network loses by `how`, on what it is calibrated on; most first.
+
+    Raises:
+        CheckpointError: no run is there.
+        DataError: there is nothing to calibrate on.
+    """
+    task = open_run(run)
+    for name, parameter in task.model.named_parameters():
+        parameter.name = name
+    batches = list(calibration_batches(task, how, processor=RunFolder(run).read_processor(task.processor_class)))
+    if not batches:
+        raise DataError(f"sensitivity: {run}: the training set is empty, so there is nothing to calibrate on")
+    program = deployed_program(task, dict(zip(task.eval_inputs, batches[0], strict=True)))
+    return sensitivity(program, batches, method=how.method, smallest=how.smallest)
+
+
+def markdown(rows: Sequence[LayerLoss]) -> str:
+    """The table as Markdown; a bar's length is the error's share of the largest."""
+    largest = max((row.error for row in rows), default=0.0) or 1.0
+    lines = ["| layer | weights' name | weights | error | |", "| --- | --- | --- | --- | --- |"]
+    for row in rows:
+        bar = "#" * max(1, round(_BAR * row.error / largest))
+        lines.append(f"| {row.layer} | {row.name} | {row.weights:,} | {row.error:.2%} | {bar} |")
+    return "\n".join(lines)
+
+
+def write_table(rows: Sequence[LayerLoss], path: Path) -> None:
+    """Write the table as `path` with the ending .md, and as JSON with the ending .json."""
+    write_text(path.with_suffix(".md"), markdown(rows) + "\n")
+    write_text(path.with_suffix(".json"), json.dumps([asdict(row) for row in rows], indent=2) + "\n")
