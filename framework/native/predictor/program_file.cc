@@ -464,8 +464,9 @@ Export read_export(const std::string& folder, const Limits& limits, bool map_wei
   const std::string path = folder + "/program.json";
   // Also one whose files can be read: nobody would have checked its signature.
   if (access((folder + "/seal.json").c_str(), F_OK) == 0)
-    refuse(folder, ": is sealed, which this library does not open yet; export the model again without --sign and "
-                   "--encrypt");
+    refuse(folder,
+           ": is sealed, which this library does not open yet; export the model again without --sign and "
+           "--encrypt");
   try {
     const JsonDocument document(read_file(path, "text_bytes", limits.text_bytes));
     return read_parts(folder, document, limits, map_weights);
