@@ -170,7 +170,7 @@ def test_requests_in_flight_during_20_swaps_are_all_answered_each_by_one_version
         status = ask(server, "/health")[0]
     assert not wrong and status == 200
     assert set(range(2, 22)) <= set(seen)
-    # A set of weights that stayed at each swap would be ten more after ten swaps; answers in flight hold less than five.
+    # A set of weights that stayed at each swap would be ten more after ten; answers in flight hold less than five.
     assert max(live[10:]) <= max(live[:10]) + 5 * toy.TABLE.nbytes
     assert max(threads[10:]) <= max(threads[:10]) + 4
     assert server.status == 0
