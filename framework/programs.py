@@ -99,6 +99,22 @@ def start(
     )
 
 
+def start_child(program: str, options: Sequence[str], *, env: Mapping[str, str] | None = None) -> Process:
+    """Start a program of ours that is asked by its input and answers by its output, in a session of its own.
+
+    It finds the modules that this process finds; env: its environment, by default this process's.
+    """
+    return start(
+        program,
+        options,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env=module_paths(env),
+        start_new_session=True,
+    )
+
+
 def line(program: str, options: Sequence[str], operands: Sequence[str] = (), typed: Sequence[str] = ()) -> list[str]:
     """The words of a command; raises AttributeValueError for an operand that could be taken for an option."""
     for word in operands:

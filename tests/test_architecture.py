@@ -183,7 +183,7 @@ def is_of_our_source(node: ast.expr) -> bool:
 
 def programs_started() -> list[tuple[Path, ast.Call]]:
     calls = [(path, node) for path in FILES for node in ast.walk(ast.parse(path.read_text()))]
-    wanted = ("programs.run", "programs.start", "programs.line")
+    wanted = ("programs.run", "programs.start", "programs.start_child", "programs.line")
     return [(p, n) for p, n in calls if isinstance(n, ast.Call) and ast.unparse(n.func) in wanted]
 
 

@@ -56,6 +56,7 @@ class OpInfo:
         "native",
         "outputs",
         "own_rule",
+        "picks",
         "precision",
         "pure",
         "reads_table",
@@ -91,6 +92,7 @@ class OpInfo:
         self.writes_table: bool = native.writes_table
         self.takes_half: bool = native.takes_half
         self.moves: bool = native.moves
+        self.picks: bool = native.picks
         self.precision: str = native.precision
         self.recompute: tuple[str, tuple[str, ...]] | None = native.recompute
         self.heavy: bool = native.is_heavy

@@ -20,7 +20,6 @@ from framework.ops import registry
 from framework.quantization.observers import Observer, bounds_of
 from framework.quantization.weights import array_of, constant_of, rounded_rows
 
-PASSING = ("max_pool2d", "resize_nearest", "concat", "reshape", "slice", "split")  # exact on numbers of one range
 SMALLEST_STEP = 1e-25  # of a range: below, its steps leave what the operators take
 
 
@@ -128,7 +127,7 @@ class Images:
         return op in self.convolutions or op in self._held
 
     def _passes(self, op: Operation | None) -> bool:
-        return op is not None and op in self._held and op.name in PASSING
+        return op is not None and op in self._held and op.info.picks
 
     def _is_read(self, v: Value) -> bool:
         return any(_x(op) is v for op in self.convolutions)
@@ -157,7 +156,7 @@ def _may_join(program: Program, op: Operation) -> bool:
     if op.name == "add":
         a, b = op.inputs[:2]
         return a is not None and a is not b and a.kind != "constant" and program.equal_shapes(a, b)
-    return op.name in PASSING
+    return bool(op.info.picks)
 
 
 def _data(op: Operation) -> list[Value]:

@@ -35,6 +35,11 @@ def add_override_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def given_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """Of these options, by their names in `arguments`, those that say something else than their default."""
+    return [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n) != parser.get_default(n)]
+
+
 def add_boxes_options(parser: argparse.ArgumentParser) -> None:
     """Add `--boxes DETECTOR` and `--of CLASS`, in `arguments.boxes` and `arguments.only`."""
     parser.add_argument(

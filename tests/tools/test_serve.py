@@ -99,13 +99,14 @@ def test_options_of_writing_are_all_refused_for_other_models():
         (["b=x/m@0.5,y/m@0.5"], "b: two of its folders have one name (m, m)"),
         (["x@0.5,y@0.5"], "x@0.5,y@0.5: models that share requests need a name"),
         (["b=x", "--name", "c"], "--name and --weights are of one model"),
+        (["one=x", "--name", "c"], "serve: one=x has a name, and --name says c; leave one of them out"),
         (["--memory-mb", "0.001"], "words@1: needs 0.0 MB (weights of 0.0 MB, by its files); of the 0.0 MB"),
         (["--memory-mb", "-1"], "--memory-mb is -1; it is above 0"),
         (["--eight-bits", "--cache-mb", "9"], "serve: --cache-mb, --eight-bits: of models that write texts, which "),
     ],
 )
 def test_what_cannot_be_served_is_one_line(exported, capsys, words, message):
-    model = [] if words in (["nowhere"], ["/tmp"]) else [str(exported)]
+    model = [] if words[0] in ("nowhere", "/tmp", "one=x") else [str(exported)]
     assert serve.main([*model, *words, "--port", "0"]) == 2
     error = capsys.readouterr().err
     assert message in error and error.startswith("error: ") and error.count("\n") == 1

@@ -135,6 +135,7 @@ void bind_ops(nb::module_& m) {
       .def_ro("is_view_when_equal", &OpDef::is_view_when_equal)
       .def_ro("takes_half", &OpDef::takes_half)
       .def_ro("moves", &OpDef::moves)
+      .def_ro("picks", &OpDef::picks)
       .def_ro("is_internal", &OpDef::is_internal)
       .def_ro("is_elementwise", &OpDef::is_elementwise)
       .def_ro("spreads", &OpDef::spreads)

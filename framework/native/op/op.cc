@@ -127,6 +127,10 @@ OpDef& OpDef::any_type() {
   moves = true;
   return follows();
 }
+OpDef& OpDef::picking() {
+  picks = true;
+  return *this;
+}
 OpDef& OpDef::choices(std::initializer_list<const char*> names) {
   if (attrs.empty()) fail(ErrorKind::kInternal, name, ": choices() stands before any attribute");
   attrs.back().choices.assign(names.begin(), names.end());

@@ -94,6 +94,7 @@ struct PADDOCK_API OpDef {
   bool runs_blocks = false;         // its kernel runs other instructions, which a profile records in its place
   bool takes_half = false;          // computes float16 and bfloat16: in float32, rounding its results once
   bool moves = false;               // moves elements of any type, half types too, without computing
+  bool picks = false;               // each result is one of its inputs' numbers, which may be uint8 or int8
   bool is_internal = false;         // called by gradients, optimizers, passes and layers, not by users
   bool is_elementwise = false;      // the chain's kernel computes it element by element
   bool spreads = false;             // repeats one value over the shape of its last input
@@ -139,6 +140,7 @@ struct PADDOCK_API OpDef {
   // Facts that passes, policies and reports read. Each has a safe default: leaving it out costs speed or memory, never
   // a meaning.
   OpDef& choices(std::initializer_list<const char*> names);  // of the attribute declared last
+  OpDef& picking();
   OpDef& internal();
   OpDef& elementwise();
   OpDef& spread();

@@ -42,6 +42,7 @@ PADDOCK_OP(concat, "xs... -> y")
     .doc("Joins tensors along an axis; their other extents agree.  xs: [..., n_i, ...]; y: [..., sum n_i, ...].")
     .attr("axis", AttrType::kInt, "The axis to join along; negative counts from the end.")
     .any_type()
+    .picking()
     .recompute()
     .along("axis")
     .infer([](InferContext& c) {
@@ -70,6 +71,7 @@ PADDOCK_OP(split, "x -> ys...")
     .attr("axis", AttrType::kInt, "The axis to cut; negative counts from the end.")
     .attr("sizes", AttrType::kInts, "Extents of the parts; one of them may be -1, the rest.")
     .any_type()
+    .picking()
     .along("axis")
     .infer([](InferContext& c) {
       Shape y = c.shape(0);
@@ -127,6 +129,7 @@ PADDOCK_OP(slice, "x -> y")
     .attr("axes", AttrType::kInts, Ints{}, kAxesDoc)
     .attr("steps", AttrType::kInts, Ints{}, kStepsDoc)
     .any_type()
+    .picking()
     .infer([](InferContext& c) { c.out(0, sliced_shape(slice_ranges(c, c.shape(0))), c.in(0).dtype); });
 
 PADDOCK_OP(slice_grad, "dy, like -> dx")

@@ -52,6 +52,7 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
              "P = floor((H + top + bottom - kernel) / stride) + 1, or ceil. uint8 and int8 are taken too.")
         .half()
         .follows()
+        .picking()
         .infer(&infer_max_pool));
 
 [[maybe_unused]] OpDef& op_max_pool2d_grad = window_attrs(

@@ -82,6 +82,7 @@ OpDef& align_attr(OpDef& op) {
                   "`like`; give one of the three. uint8 and int8 are taken too.  x: [N, H, W, C]; like: [_, P, Q, _]; "
                   "y: [N, P, Q, C].")
         .infer([](InferContext& c) { infer_resize(c, /*bytes=*/true); })
+        .picking()
         .recompute();
 
 [[maybe_unused]] OpDef& op_resize_nearest_grad =

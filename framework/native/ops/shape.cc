@@ -44,6 +44,7 @@ PADDOCK_OP(reshape, "x -> y")
           "Extents of y. 0 keeps x's extent on that axis, one -1 takes the rest, so that the batch may vary.")
     .view()
     .any_type()
+    .picking()
     .infer([](InferContext& c) { c.out(0, resolve_shape(c, c.shape(0), c.attr<Ints>("shape")), c.in(0).dtype); });
 
 PADDOCK_OP(reshape_like, "x, like -> y")

@@ -46,16 +46,28 @@ def convolve(
     if call.lowering.platform in ("cpu", "gpu") and groups == x.shape[3] > 1 and x.size:
         sums = _depthwise(wide(pixels), wide(taps), _pair(stride), _borders(padding), _pair(dilation))
         return sums.astype(x.dtype)
-    sums = lax.conv_general_dilated(
-        pixels,
-        taps,
+    return plain_sums(pixels, taps, stride=stride, padding=padding, dilation=dilation, groups=groups).astype(x.dtype)
+
+
+def plain_sums(
+    x: Array,
+    weight: Array,
+    *,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Array:
+    """`convolve` of numbers as they are, whole ones too, by XLA's own operation."""
+    return lax.conv_general_dilated(
+        x,
+        weight,
         _pair(stride),
         _borders(padding),
         rhs_dilation=_pair(dilation),
         dimension_numbers=("NHWC", "OHWI", "NHWC"),
         feature_group_count=groups,
     )
-    return sums.astype(x.dtype)
 
 
 def _depthwise(x: Array, weight: Array, stride: Pair, borders: Sequence[Pair], dilation: Pair) -> Array:
@@ -86,10 +98,14 @@ def finished(
     residual_last: bool = False,
 ) -> Array:
     """The residual and the activation, in their order."""
-    if residual is not None and not residual_last:
-        y = y + residual
-    y = activated(y, activation, slope)
-    return y + residual if residual is not None and residual_last else y
+    return ended(y, residual, lambda v: activated(v, activation, slope), residual_last)
+
+
+def ended(y: Array, residual: Array | None, end: Callable[[Array], Array], residual_last: bool) -> Array:
+    """`end` of y, and the residual before it or behind."""
+    if residual is None:
+        return end(y)
+    return end(y) + residual if residual_last else end(y + residual)
 
 
 def alike(a: Array, b: Array) -> tuple[Array, Array]:

@@ -6,10 +6,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from framework.xla.lower import Array, Call, rule
-from framework.xla.rules.conv import _borders, _pair
+from framework.xla.rules.conv import ended, plain_sums
 
 
 def _bytes(v: Array, zero: int, dtype: str) -> Array:
@@ -22,7 +21,7 @@ def _values(q: Array, zero: int, scale: float) -> Array:
     return (q.astype(jnp.float32) - np.float32(zero)) * np.float32(scale)
 
 
-def _ended(v: Array, activation: str, slope: float, six: float) -> Array:
+def _activated(v: Array, activation: str, slope: float, six: float) -> Array:
     if activation == "leaky_relu":
         return jnp.where(v < 0, v * np.float32(slope), v)
     v = v if activation == "none" else jnp.maximum(v, 0)
@@ -56,7 +55,7 @@ def _add(
     dtype: str,
 ) -> Array:
     v = _values(a, a_zero, a_scale / y_scale) + _values(b, b_zero, b_scale / y_scale)
-    return _bytes(_ended(v, activation, slope, 6 / y_scale), y_zero, dtype)
+    return _bytes(_activated(v, activation, slope, 6 / y_scale), y_zero, dtype)
 
 
 @rule("quantized_conv2d")
@@ -82,21 +81,10 @@ def _convolution(
     **window: Any,
 ) -> Array:
     step = 1.0 if dtype == "float32" else y_scale
-    sums = lax.conv_general_dilated(
-        x.astype(jnp.int32) - x_zero,
-        weight.astype(jnp.int32),
-        _pair(window["stride"]),
-        _borders(window["padding"]),
-        rhs_dilation=_pair(window["dilation"]),
-        dimension_numbers=("NHWC", "OHWI", "NHWC"),
-        feature_group_count=window["groups"],
-    )
+    sums = plain_sums(x.astype(jnp.int32) - x_zero, weight.astype(jnp.int32), **window)
     v = sums.astype(jnp.float32) * (weight_scale * np.float32(x_scale / step))
     v = v if bias is None else v + bias * np.float32(1 / step)
     if residual is not None and residual.dtype != jnp.float32:
         residual = _values(residual, residual_zero, residual_scale / step)
-    if residual is not None and not residual_last:
-        v = v + residual
-    v = _ended(v, activation, slope, 6 / step)
-    v = v + residual if residual is not None and residual_last else v
+    v = ended(v, residual, lambda v: _activated(v, activation, slope, 6 / step), residual_last)
     return v if dtype == "float32" else _bytes(v, y_zero, dtype)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write the exported model and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.command_line import add_import_option, given_options, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description="Export a run as a program with its weights and preprocessing."
@@ -31,9 +31,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     def start() -> int:
         from framework.errors import NotSupportedError
 
+        _expect_used(parser, a)
         if a.format == "peft":
-            if a.encrypt or a.sign:
-                raise NotSupportedError("export: adapters cannot be sealed; leave out --encrypt and --sign")
+            if idle := given_options(parser, a, ("encrypt", "sign", "quantize")):
+                raise NotSupportedError(f"export: adapters are written as they are; leave out {' and '.join(idle)}")
             return _adapter(a.run, a.output, a.weights)
         from framework.sealing import Seal
         from suites.engine.predict.inference import export_run
@@ -65,6 +66,24 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return 0
 
     return run(start, a.imports)
+
+
+def _expect_used(parser: argparse.ArgumentParser, a: argparse.Namespace) -> None:
+    """Raise ConfigError for options of 8 bits that would do nothing."""
+    from framework.errors import ConfigError
+    from suites.engine.command_line import given_options
+
+    measured = ("method", "calibration_batches", "calibration", "calibration_inputs")
+    if a.quantize is None:
+        idle, needs = given_options(parser, a, (*measured, "keep", "float_tables")), "without --quantize"
+    elif a.quantize == "dynamic":
+        idle, needs = given_options(parser, a, measured), "with --quantize dynamic, which measures nothing"
+    elif a.calibration:
+        idle, needs = given_options(parser, a, ("calibration_batches",)), "with --calibration, which it stands against"
+    else:
+        idle, needs = given_options(parser, a, ("calibration_inputs",)), "without --calibration"
+    if idle:
+        raise ConfigError(f"export: {', '.join(idle)} would do nothing {needs}; leave it out")
 
 
 def _adapter(run: Path, output: Path, weights: Path | None) -> int:

@@ -83,7 +83,7 @@ _WRITING = (
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Serve until told to end and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import run
+    from suites.engine.command_line import given_options, run
 
     parser = options(prog)
     a = parser.parse_args(words)
@@ -152,7 +152,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 memory=None if a.memory_mb is None else int(a.memory_mb * 2**20),
                 every=a.look_seconds,
             )
-            idle = [f"--{name.replace('_', '-')}" for name in _WRITING if getattr(a, name) != parser.get_default(name)]
+            idle = given_options(parser, a, _WRITING)
             if idle and not any(version.engine for version in server.models.versions):
                 server.models.close(0)
                 raise ConfigError(
@@ -190,6 +190,8 @@ def _offer(word: str, name: str | None, opened: Callable[[Path], Model]) -> Offe
     from suites.engine.serving.versions import Source
 
     given, has_name, rest = ("", "", word) if Path(word).exists() else word.partition("=")
+    if has_name and rest and name:
+        raise ConfigError(f"serve: {word} has a name, and --name says {name}; leave one of them out")
     if not has_name:
         given, rest = "", word
     if has_name and (not given or not rest or set("/@,") & set(given)):

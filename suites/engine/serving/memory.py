@@ -15,7 +15,7 @@ from framework.outside import read_text
 from suites.engine.predict.model import Memory
 
 _CGROUP = Path("/sys/fs/cgroup/memory.max")  # of a container, in its own view
-_WEIGHTS = ("*.safetensors", "*.onnx")
+_WEIGHTS = ("*.safetensors", "*.safetensors.sealed", "*.onnx")
 
 
 class OutOfBudget(CheckpointError):
@@ -33,9 +33,9 @@ def machine_bytes() -> int:
 
 
 def weight_files(path: Path) -> int:
-    """Bytes of the weight files of a model, before it is opened; 0 where none lie beside each other there."""
+    """Bytes of the largest weight file of a model, before it is opened: a run has several, of which one is opened."""
     files = [path] if path.is_file() else [file for kind in _WEIGHTS for file in path.glob(kind)]
-    return sum(file.stat().st_size for file in files)
+    return max((file.stat().st_size for file in files), default=0)
 
 
 def give_back() -> None:

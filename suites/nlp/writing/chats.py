@@ -67,12 +67,4 @@ class ChatTemplate:
 
 
 def _start() -> programs.Process:
-    return programs.start(
-        programs.PYTHON,
-        programs.module("suites.nlp.writing.chats_child"),
-        stdin=programs.PIPE,
-        stdout=programs.PIPE,
-        stderr=programs.DEVNULL,
-        env=programs.module_paths(),
-        start_new_session=True,
-    )
+    return programs.start_child(programs.PYTHON, programs.module("suites.nlp.writing.chats_child"))

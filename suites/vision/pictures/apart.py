@@ -57,14 +57,10 @@ class _Decoder:
 
 
 def _start() -> programs.Process:
-    return programs.start(
+    return programs.start_child(
         programs.PYTHON,
         programs.module("suites.vision.pictures.apart_child"),
-        stdin=programs.PIPE,
-        stdout=programs.PIPE,
-        stderr=programs.DEVNULL,
-        env=programs.module_paths({**os.environ, **dict.fromkeys(_THREADS, "1")}),
-        start_new_session=True,
+        env={**os.environ, **dict.fromkeys(_THREADS, "1")},
     )
 
 

@@ -62,6 +62,25 @@ def test_what_moves_elements_gives_half_types_the_bits_of_its_inputs(info):
             np.testing.assert_array_equal(*(ops.cast(v, dtype="float64").numpy() for v in (b, expected)))
 
 
+@pytest.mark.parametrize("info", declaring(lambda i: i.picks))
+def test_what_picks_numbers_gives_the_same_ones_in_8_bits(info):
+    tried = 0
+    for sample, inputs in calls(info):
+        if not all(x is None or x.dtype == "float32" for x in inputs):
+            continue
+        whole = [None if x is None else np.clip(np.rint(x.numpy() * 40 + 128), 0, 255) for x in inputs]
+        for dtype, zero in (("uint8", 0), ("int8", 128)):
+            given = [None if x is None else framework.tensor((x - zero).astype(dtype)) for x in whole]
+            shifted = [None if x is None else framework.tensor((x - zero).astype(np.float32)) for x in whole]
+            for found, wanted in zip(
+                run(info.name, given, sample.attrs), run(info.name, shifted, sample.attrs), strict=True
+            ):
+                assert found.dtype == dtype
+                np.testing.assert_array_equal(found.astype(np.float32), wanted)
+                tried += 1
+    assert tried
+
+
 @pytest.mark.parametrize("info", declaring(lambda i: i.recompute))
 def test_what_is_made_again_has_the_same_bits(info):
     again, names = info.recompute

@@ -1,25 +1,11 @@
 // Kernels of ops/conv.cc: from shapes and attributes to a geometry; cpu/conv/conv.h computes.
 #include "cpu/conv/conv.h"
+#include "cpu/conv/conv_geometry.h"
 #include "cpu/kernel.h"
 #include "op/choice.h"
-#include "op/conv_shape.h"
 
 namespace paddock::cpu {
 namespace {
-
-// The convolution of an image of shape x to one of shape y.
-ConvGeometry geometry(const KernelContext& c, const Shape& x, const Shape& weight, const Shape& y) {
-  const ConvWindow window = conv_window(c, weight);
-  ConvGeometry g{x[0], x[1], x[2], x[3], y[3], weight[1], weight[2], y[1], y[2]};
-  g.stride_h = window.h.stride;
-  g.stride_w = window.w.stride;
-  g.pad_top = window.h.before;
-  g.pad_left = window.w.before;
-  g.dil_h = window.h.dilation;
-  g.dil_w = window.w.dilation;
-  g.groups = window.groups;
-  return g;
-}
 
 ConvAlgorithm algorithm(const KernelContext& c) { return static_cast<ConvAlgorithm>(algorithm_choice(c)); }
 
@@ -38,7 +24,7 @@ Epilogue<T> epilogue_of(const KernelContext& c) {
 PADDOCK_CPU_KERNEL(conv2d) {
   const Tensor &x = c.in("x"), &weight = c.in("weight"), &y = c.out(0);
   if (y.numel() == 0) return;
-  const ConvGeometry g = geometry(c, x.shape(), weight.shape(), y.shape());
+  const ConvGeometry g = conv_geometry(c, x.shape(), weight.shape(), y.shape());
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue_of<T>(c), algorithm(c),
@@ -50,7 +36,7 @@ PADDOCK_CPU_KERNEL(separable_conv2d) {
   const Tensor &x = c.in("x"), &depth_weight = c.in("depth_weight"), &y = c.out(0);
   if (y.numel() == 0) return;
   const Shape between{y.shape()[0], y.shape()[1], y.shape()[2], x.shape()[3]};
-  const ConvGeometry g = geometry(c, x.shape(), depth_weight.shape(), between);
+  const ConvGeometry g = conv_geometry(c, x.shape(), depth_weight.shape(), between);
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     SeparableConv<T> s{g, x.data<T>(), depth_weight.data<T>(), c.in("weight").data<T>(), y.shape()[3], y.data<T>()};
@@ -67,7 +53,7 @@ PADDOCK_CPU_KERNEL(separable_conv2d) {
 PADDOCK_CPU_KERNEL(conv2d_grad_input) {
   const Tensor &dy = c.in("dy"), &weight = c.in("weight"), &dx = c.out(0);
   if (dx.numel() == 0) return;
-  const ConvGeometry g = geometry(c, dx.shape(), weight.shape(), dy.shape());
+  const ConvGeometry g = conv_geometry(c, dx.shape(), weight.shape(), dy.shape());
   dispatch_float(dx.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     conv2d_grad_input<T>(g, dy.data<T>(), weight.data<T>(), dx.data<T>(), algorithm(c), c.prepared("weight"));
@@ -77,7 +63,7 @@ PADDOCK_CPU_KERNEL(conv2d_grad_input) {
 PADDOCK_CPU_KERNEL(conv2d_grad_weight) {
   const Tensor &x = c.in("x"), &dy = c.in("dy"), &dweight = c.out(0);
   if (dweight.numel() == 0) return;
-  const ConvGeometry g = geometry(c, x.shape(), dweight.shape(), dy.shape());
+  const ConvGeometry g = conv_geometry(c, x.shape(), dweight.shape(), dy.shape());
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     conv2d_grad_weight<T>(g, x.data<T>(), dy.data<T>(), dweight.data<T>(), algorithm(c));
@@ -87,7 +73,7 @@ PADDOCK_CPU_KERNEL(conv2d_grad_weight) {
 PADDOCK_CPU_KERNEL(conv2d_transpose) {
   const Tensor &x = c.in("x"), &weight = c.in("weight"), &y = c.out(0);
   if (y.numel() == 0) return;
-  const ConvGeometry g = geometry(c, y.shape(), weight.shape(), x.shape());
+  const ConvGeometry g = conv_geometry(c, y.shape(), weight.shape(), x.shape());
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     conv2d_grad_input<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), algorithm(c), c.prepared("weight"));

@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "core/storage.h"
+#include "cpu/conv/conv_geometry.h"
 #include "cpu/kernel.h"
 #include "cpu/quantized/conv_int8.h"
 #include "op/choice.h"
-#include "op/conv_shape.h"
 
 namespace paddock::cpu {
 namespace {
@@ -50,27 +50,19 @@ int32_t zero_of_y(const KernelContext& c, const Tensor& y) {
   return static_cast<int32_t>(c.attr<int64_t>("y_zero")) + (y.dtype() == DType::kI8 ? 128 : 0);
 }
 
-ConvGeometry geometry(const KernelContext& c) {
-  const Shape &x = c.in("x").shape(), &weight = c.in("weight").shape(), &y = c.out(0).shape();
-  const ConvWindow window = conv_window(c, weight);
-  ConvGeometry g{x[0], x[1], x[2], x[3], y[3], weight[1], weight[2], y[1], y[2]};
-  g.stride_h = window.h.stride;
-  g.stride_w = window.w.stride;
-  g.pad_top = window.h.before;
-  g.pad_left = window.w.before;
-  g.dil_h = window.h.dilation;
-  g.dil_w = window.w.dilation;
-  g.groups = window.groups;
-  return g;
-}
-
 PADDOCK_CPU_KERNEL(quantized_conv2d) {
   const Tensor& y = c.out(0);
   if (y.numel() == 0) return;
   const bool bytes = y.dtype() != DType::kF32;
   const double y_scale = bytes ? c.attr<double>("y_scale") : 1;
   const UnsignedInput x(c, "x");
-  Int8Conv conv{geometry(c), x.data, x.zero, c.in("weight").data<int8_t>(), {}, false, c.prepared("weight")};
+  Int8Conv conv{conv_geometry(c, c.in("x").shape(), c.in("weight").shape(), y.shape()),
+                x.data,
+                x.zero,
+                c.in("weight").data<int8_t>(),
+                {},
+                false,
+                c.prepared("weight")};
   conv.widening = choice(c, "algorithm") == 1;
   const int64_t channels = conv.g.K, room = channels + Vec<float>::kSize;
   const Scratch ends(static_cast<size_t>(2 * room) * sizeof(float));

@@ -10,7 +10,7 @@ from suites.engine.predict.inference import open_model
 from suites.engine.predict.model import Memory
 from suites.engine.serving.client import Client
 from suites.engine.serving.errors import NotThere, RequestError
-from suites.engine.serving.memory import Budget, OutOfBudget, machine_bytes
+from suites.engine.serving.memory import Budget, OutOfBudget, machine_bytes, weight_files
 from suites.engine.serving.models import Models, Taken
 from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import toy
@@ -157,3 +157,12 @@ def test_one_model_alone_has_figures_without_labels_of_models(model):
         figures = ask(server, "/metrics")[2].decode()
     assert "\npaddock_batch_items_count 2.0" in figures or "\npaddock_batch_items_count 1.0" in figures
     assert 'paddock_requests_total{route="/v1/scores",status="200"} 1.0' in figures
+
+
+def test_the_weights_of_a_model_are_its_largest_file_for_a_run_has_several(tmp_path):
+    for name, size in (("best.safetensors", 30), ("last.safetensors", 40), ("log.txt", 500)):
+        (tmp_path / name).write_bytes(bytes(size))
+    assert weight_files(tmp_path) == 40
+    (tmp_path / "weights.safetensors.sealed").write_bytes(bytes(60))
+    assert weight_files(tmp_path) == 60
+    assert weight_files(tmp_path / "log.txt") == 500 and weight_files(tmp_path / "none") == 0
