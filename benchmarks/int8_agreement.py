@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Claim: a classifier in 8 bits names the class that it names in float32 wherever that is sure.
+"""How often a classifier in 8 bits names the class that it names in float32, above all where that is sure.
 
     python benchmarks/int8_agreement.py RUN --calibration FOLDER --pictures FOLDER [--method percentile ...]
 
