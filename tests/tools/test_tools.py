@@ -175,9 +175,8 @@ def test_the_model_exported_as_onnx_predicts_the_same_and_keeps_its_preprocessin
 def test_a_model_is_exported_in_8_bits_and_evaluated(run, tmp_path, mode):
     words = (run.parent / "toy.yml", "--runs", tmp_path, "--name", "wide", "-o", "model.width=128")
     assert call(train, *words)[0] == 0
-    code, out, err = call(
-        export, tmp_path / "wide", "--output", tmp_path / "int8", "--quantize", mode, "--method", "kl"
-    )
+    how = ("--method", "kl") if mode == "static" else ()
+    code, out, err = call(export, tmp_path / "wide", "--output", tmp_path / "int8", "--quantize", mode, *how)
     assert (
         (code, err) == (0, "")
         and "1 products, tables and convolutions in 8 bits" in out

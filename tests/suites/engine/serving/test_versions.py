@@ -179,7 +179,7 @@ def test_requests_in_flight_during_20_swaps_are_all_answered_each_by_one_version
 def test_an_answer_that_takes_long_is_given_by_the_version_that_began_it(folder):
     with toy.running([toy.offer("words", folder)], every=0.02) as server:
         answers = []
-        slow = threading.Thread(target=lambda: answers.append(ask(server, "/v1/scores", {"input": "SLEEP 0.6 a"})))
+        slow = threading.Thread(target=lambda: answers.append(ask(server, "/v1/scores", {"input": "SLEEP 4 a"})))
         slow.start()
         until(lambda: server.service.workers.busy() == 1)
         old = server.service
