@@ -22,7 +22,8 @@ from framework.tensors import Tensor
 _Key = tuple[Value, Any]
 
 
-def _input_like(block: Program, value: Value) -> Value:
+def input_like(block: Program, value: Value) -> Value:
+    """One more input of a block, like a value around it."""
     mine = block.add_input(value.shape, value.dtype, value.name)
     mine.static = value.static
     return mine
@@ -71,7 +72,7 @@ class BlockTrace(Trace):
         outer = self._parent.value_of(t)
         key = (outer, tape.key_of(t))
         if key not in self.captured:
-            self.captured[key] = (t, outer, _input_like(self.program, outer))
+            self.captured[key] = (t, outer, input_like(self.program, outer))
         return self.captured[key][2]
 
     def now(self, t: Tensor) -> Value | None:
@@ -106,7 +107,7 @@ class Body:
         assert parent is not None
         trace = BlockTrace(parent)
         self.block, self.own = trace.program, len(types)
-        inputs = [_input_like(self.block, v) for v in types]
+        inputs = [input_like(self.block, v) for v in types]
         leaves: list[Tensor] = []
         context.trace = trace
         try:
@@ -125,7 +126,7 @@ class Body:
             if key in mine:
                 self.block.inputs.append(mine[key])
             else:
-                _input_like(self.block, outer)
+                input_like(self.block, outer)
         self.captured = captured
 
 

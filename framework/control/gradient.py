@@ -13,7 +13,7 @@ from framework.autograd import saved, tape
 from framework.control.flow import cond, scan
 from framework.control.node import GRADIENTS, ControlNode, recorded
 from framework.errors import GradientError
-from framework.graph.ir import Program, Value
+from framework.graph.ir import Operation, Program, Value
 from framework.ops.dispatch import apply
 from framework.ops.functions import full_like, reshape_like
 from framework.tensors import Tensor
@@ -101,12 +101,17 @@ def replay(block: Program, inputs: Sequence[Tensor]) -> list[Tensor]:
     known |= {v: Tensor(array) for v, array in block.constants.items()}
     for op in block.block:
         given = [None if v is None else known[v] for v in op.inputs]
-        if op.blocks:
-            out: Any = recorded(op.name, [inner.clone() for inner in op.blocks], given, op.attrs)
-        else:
-            out = apply(op.info, given, op.attrs)
-        known.update(zip(op.outputs, out if isinstance(out, tuple) else (out,), strict=True))
+        known.update(zip(op.outputs, again(op, given), strict=True))
     return [known[v] for v in block.results]
+
+
+def again(op: Operation, given: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+    """The results of an operation once more, of other inputs."""
+    if op.blocks:
+        out: Any = recorded(op.name, [inner.clone() for inner in op.blocks], given, op.attrs)
+    else:
+        out = apply(op.info, given, op.attrs)
+    return out if isinstance(out, tuple) else (out,)
 
 
 GRADIENTS |= {"cond": _of_cond, "loop": _of_loop, "scan": _of_scan}

@@ -8,7 +8,6 @@ that it reads and gives have one range. Sums of two 8-bit values are 8-bit value
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,29 +17,8 @@ from framework.graph.passes.rewriter import Rewriter
 from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.observers import Observer, bounds_of
+from framework.quantization.ranges import SMALLEST, Places, Roles, Steps
 from framework.quantization.weights import array_of, constant_of, rounded_rows
-
-SMALLEST_STEP = 1e-25  # of a range: below, its steps leave what the operators take
-
-
-@dataclass(frozen=True)
-class Steps:
-    """How 8 bits hold a value: q stands for (q - zero) * scale."""
-
-    scale: float
-    zero: int
-
-    @classmethod
-    def of(cls, low: float, high: float) -> Steps:
-        """Those of a range that includes 0, which they hold exactly; [-1, 1] where nothing but 0 was seen."""
-        if high - low < SMALLEST_STEP:
-            low, high = -1.0, 1.0
-        scale = (high - low) / 255
-        return cls(scale, int(np.clip(np.rint(-low / scale), 0, 255)))
-
-    def attrs(self, name: str) -> dict[str, float | int]:
-        """As attributes of an operator's argument."""
-        return {f"{name}_scale": self.scale, f"{name}_zero": self.zero}
 
 
 def separate(program: Program) -> None:
@@ -66,14 +44,16 @@ class Images:
 
     Attributes:
         convolutions: those that are to be in 8 bits.
+        held: operations that give 8 bits.
+        steps: how values are held, once they are known.
     """
 
     def __init__(self, program: Program, convolutions: Sequence[Operation]) -> None:
         self.convolutions = set(convolutions)
+        self.held: set[Operation] = set()
+        self.steps: dict[Value, Steps] = {}
         self._program = program
         self._producers = program.producers()
-        self._held: set[Operation] = set()  # operations that give 8 bits
-        self._steps: dict[Value, Steps] = {}
         self._seen: Mapping[Value, Observer] = {}
         self._notes: list[str] = []
         self._method = ""
@@ -81,13 +61,13 @@ class Images:
 
     def observed(self) -> list[Value]:
         """What calibration has to look at."""
-        read = [v for op in self._program.block if self._is_eight(op) for v in (*_data(op), *op.outputs)]
+        read = [v for op in self._program.block if self._is_eight(op) for v in (*data_of(op), *op.outputs)]
         return list(dict.fromkeys(v for v in read if not self._passes(self._producers.get(v)) or self._is_read(v)))
 
     def measure(self, seen: Mapping[Value, Observer], method: str) -> None:
         """Chooses steps by what was seen; a convolution whose input was always 0 stays in float32."""
         self._seen, self._method = seen, method
-        dead = [op for op in self._program.block if op in self.convolutions and seen[_x(op)].largest < SMALLEST_STEP]
+        dead = [op for op in self._program.block if op in self.convolutions and seen[image_of(op)].largest < SMALLEST]
         for op in dead:
             self._notes.append(f"{_label(op)} stays in float32: its input was 0 all through calibration")
         self.convolutions -= set(dead)
@@ -96,7 +76,31 @@ class Images:
         for group in self._groups():
             known = [bounds[v] for v in group if v in bounds]
             steps = Steps.of(min((low for low, _ in known), default=0), max((high for _, high in known), default=0))
-            self._steps |= dict.fromkeys(group, steps)
+            self.steps |= dict.fromkeys(group, steps)
+
+    def take(self, steps: Mapping[Value, Steps]) -> None:
+        """Takes steps that training found."""
+        self.steps, self._method = dict(steps), "trained"
+
+    def roles(self) -> list[Roles]:
+        """What values of one range do, in the Program's order, and the values."""
+        does: dict[Value, list[str]] = {}
+        places, sums = Places(self._program), 0
+        for op in self._program.block:
+            if op in self.convolutions:
+                place = places.of(op)
+                does.setdefault(image_of(op), []).append(f"{place}:x")
+                if op in self.held:
+                    does.setdefault(op.outputs[0], []).append(f"{place}:y")
+                    residual = op.input("residual")
+                    if residual is not None:
+                        does.setdefault(residual, []).append(f"{place}:residual")
+            elif op in self.held and op.name == "add":
+                for v, what in zip((*op.inputs[:2], op.outputs[0]), "aby", strict=True):
+                    assert v is not None
+                    does.setdefault(v, []).append(f"sum {sums}:{what}")
+                sums += 1
+        return [Roles(tuple(role for v in group for role in does.get(v, ())), tuple(group)) for group in self._groups()]
 
     def rewrite(self, report: PassReport, bias_correction: bool) -> None:
         """Puts 8-bit operations in the place of those that were chosen; says so in `report`."""
@@ -108,39 +112,39 @@ class Images:
     def _plan(self) -> None:
         able: set[Operation] = set()  # could give 8 bits
         for op in self._program.block:
-            joins = _may_join(self._program, op) and any(self._producers.get(v) in able for v in _data(op))
+            joins = _may_join(self._program, op) and any(self._producers.get(v) in able for v in data_of(op))
             if joins or op in self.convolutions:
                 able.add(op)
-        self._held = set()
+        self.held = set()
         wanted: set[Value] = set()
         for op in reversed(self._program.block.ops):
             held = op in able and any(v in wanted for v in op.outputs)
             if held:
-                self._held.add(op)
+                self.held.add(op)
             if op in self.convolutions:
-                wanted.add(_x(op))
+                wanted.add(image_of(op))
                 wanted.update(v for v in [op.input("residual")] if held and v is not None)
             elif held:
-                wanted.update(_data(op))
+                wanted.update(data_of(op))
 
     def _is_eight(self, op: Operation) -> bool:
-        return op in self.convolutions or op in self._held
+        return op in self.convolutions or op in self.held
 
     def _passes(self, op: Operation | None) -> bool:
-        return op is not None and op in self._held and op.info.picks
+        return op is not None and op in self.held and op.info.picks
 
     def _is_read(self, v: Value) -> bool:
-        return any(_x(op) is v for op in self.convolutions)
+        return any(image_of(op) is v for op in self.convolutions)
 
     def _groups(self) -> list[list[Value]]:
         """Values that 8-bit operations read or give, those with one range together."""
         group: dict[Value, list[Value]] = {}
         for op in self._program.block:
-            for v in (*_data(op), *op.outputs) if self._is_eight(op) else ():
+            for v in (*data_of(op), *op.outputs) if self._is_eight(op) else ():
                 group.setdefault(v, [v])
             if not self._passes(op):
                 continue
-            first, *others = (*_data(op), *op.outputs)
+            first, *others = (*data_of(op), *op.outputs)
             for v in others:
                 if group[v] is not group[first]:
                     group[first] += group[v]
@@ -159,20 +163,22 @@ def _may_join(program: Program, op: Operation) -> bool:
     return bool(op.info.picks)
 
 
-def _data(op: Operation) -> list[Value]:
+def data_of(op: Operation) -> list[Value]:
     """The images that an operation reads."""
     if op.name == "conv2d":
         return [v for v in (op.inputs[0], op.input("residual")) if v is not None]
-    read = zip(op.inputs, _shape_only(op), strict=True)
+    read = zip(op.inputs, shape_only(op), strict=True)
     return [v for v, shape in read if v is not None and not shape and v.dtype == "float32"]
 
 
-def _shape_only(op: Operation) -> list[bool]:
+def shape_only(op: Operation) -> list[bool]:
+    """Of each input, whether only its shape is read."""
     last = len(op.info.inputs) - 1
     return [bool(op.info.inputs[min(i, last)]["shape_only"]) for i in range(len(op.inputs))]
 
 
-def _x(op: Operation) -> Value:
+def image_of(op: Operation) -> Value:
+    """What a convolution reads."""
     x = op.inputs[0]
     assert x is not None
     return x
@@ -197,7 +203,7 @@ class _Writer(Rewriter):
         for op in self.program.block.ops:
             if op in self._images.convolutions:
                 self._convolution(op)
-            elif op in self._images._held:
+            elif op in self._images.held:
                 self._other(op)
             else:
                 for v in op.inputs:
@@ -209,7 +215,7 @@ class _Writer(Rewriter):
 
     def _bytes(self, v: Value, where: str) -> Value:
         if v not in self._eight:
-            self._eight[v] = self.emit("quantize_linear", [v], where, **self._images._steps[v].attrs("y"))
+            self._eight[v] = self.emit("quantize_linear", [v], where, **self._images.steps[v].attrs("y"))
         return self._eight[v]
 
     def _float(self, v: Value | None, where: str) -> None:
@@ -218,7 +224,7 @@ class _Writer(Rewriter):
             return
         self._missing.remove(v)
         info = registry.OPS["dequantize_linear"]
-        attrs = info.attr_values(self._images._steps[v].attrs("x"))
+        attrs = info.attr_values(self._images.steps[v].attrs("x"))
         self.ops.append(Operation(info, [self._eight[v]], [v], attrs, where))
 
     def _given(self, op: Operation, eights: Sequence[Value]) -> None:
@@ -227,8 +233,8 @@ class _Writer(Rewriter):
             self._missing.add(v)
 
     def _other(self, op: Operation) -> None:
-        steps = self._images._steps
-        data = set(_data(op))
+        steps = self._images.steps
+        data = set(data_of(op))
         inputs = [self._bytes(v, op.where) if v is not None and v in data else v for v in op.inputs]
         if op.name == "add":
             a, b = (v for v in op.inputs if v is not None)
@@ -236,7 +242,7 @@ class _Writer(Rewriter):
             attrs = steps[a].attrs("a") | steps[b].attrs("b") | steps[op.outputs[0]].attrs("y")
             self._given(op, [self.emit("quantized_add", inputs, op.where, **attrs)])
             return
-        for i, shape in enumerate(_shape_only(op)):
+        for i, shape in enumerate(shape_only(op)):
             v = op.inputs[i]
             inputs[i] = self._eight.get(v, v) if shape and v is not None else inputs[i]
         new = self.program.make_operation(op.info, inputs, op.attrs, op.where)
@@ -244,8 +250,8 @@ class _Writer(Rewriter):
         self._given(op, new.outputs)
 
     def _convolution(self, op: Operation) -> None:
-        steps, held = self._images._steps, op in self._images._held
-        x, residual, y = _x(op), op.input("residual"), op.outputs[0]
+        steps, held = self._images.steps, op in self._images.held
+        x, residual, y = image_of(op), op.input("residual"), op.outputs[0]
         info = registry.OPS["quantized_conv2d"]
         names = ("stride", "padding", "dilation", "groups", "activation", "slope", "residual_last")
         attrs = {name: op.attr(name) for name in names} | steps[x].attrs("x")
@@ -275,7 +281,7 @@ class _Writer(Rewriter):
         q, scale = rounded_rows(w)
         named = [None if weight.name is None else f"{weight.name}.{end}" for end in ("int8", "scale", "bias")]
         if self._correct and (bias is None or bias in self.program.constants):
-            shift = _mean_error(q * scale[:, None, None, None] - w, self._images._seen[_x(op)].means)
+            shift = _mean_error(q * scale[:, None, None, None] - w, self._images._seen[image_of(op)].means)
             before = np.zeros(len(w)) if bias is None else array_of(self.program, bias)
             bias = constant_of(self.program, (before - shift).astype(np.float32), named[2])
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -17,6 +18,7 @@ from framework.ops import registry
 from framework.quantization.calibration import Batch, observe
 from framework.quantization.images import Images, separate
 from framework.quantization.observers import METHODS, range_of
+from framework.quantization.ranges import SYMMETRIC, Known, Places, Range, Steps
 from framework.quantization.weights import array_of, constant_of, rounded_rows
 
 MODES = ("dynamic", "static")
@@ -36,6 +38,7 @@ def quantize(
     smallest: int = 4096,
     tables: bool = True,
     bias_correction: bool = True,
+    ranges: Sequence[Range] | None = None,
 ) -> Program:
     """A copy of a Program that computes its products and convolutions in 8 bits; see docs/howto/quantization.md.
 
@@ -60,37 +63,156 @@ def quantize(
         tables: round tables of embeddings too.
         bias_correction: take what rounding its weights adds to a convolution's mean result off its bias (Nagel et al.
             2019, arXiv:1906.04721, section 4.2).
+        ranges: those that training found (see `simulation`), for mode "static" in place of `calibration`: what has one
+            is in 8 bits, everything else stays in float32, and biases stay as they are.
 
     Raises:
         AttributeValueError: an argument is outside of its range, or the Program updates states.
         ShapeError, DTypeError, NumericsError: a batch does not fit the Program, or leads to values that are not finite.
     """
     _check(program, mode, method)
+    if ranges is not None:
+        return _with_ranges(program, ranges)
     new = program.clone()
     new.reports = list(program.reports)
-    dynamic = "dynamic" if mode == "dynamic" else "dynamic, being inside control flow"
     static = mode == "static"
+    dynamic = "dynamic" if mode == "dynamic" else "dynamic, being inside control flow"
     rewrite = _Rewrite(keep, smallest, tables, dynamic)
-    if static:
-        separate(new)
-        finish_convolutions(new)
-    chosen = [i for i, op in enumerate(new.block) if rewrite.takes(new, op, static)]
-    products = [i for i in chosen if new.block.ops[i].name == "matmul"]
-    candidates = [op for op in new.block if static and op.name == "conv2d"]
-    images = Images(new, [op for op in candidates if rewrite.takes_image(new, op)])
-    inputs = [v for i in products if (v := new.block.ops[i].inputs[0]) is not None]
+    found = layers_of(new, rewrite, static=static)
     limits: dict[int, float] = {}
-    if static and (inputs or images.convolutions):
-        seen = observe(new, [*inputs, *images.observed()], calibration)
-        limits = {i: range_of(seen[v], method) for i, v in zip(products, inputs, strict=True)}
-        images.measure(seen, method)
-    rewrite.run(new, chosen, limits, f"static ({method})" if static else "")
-    images.rewrite(rewrite.report, bias_correction)
-    new.reports.append(rewrite.report)
-    cleared = ["drop_dead_code", "fuse_separable"] if static else ["drop_dead_code"]
-    passes.run(new, cleared)
-    del new.reports[-len(cleared) :]  # of the clearing up: of no interest
-    return new
+    if static and (found.products or found.images.convolutions):
+        inputs = found.inputs()
+        seen = observe(new, [*inputs.values(), *found.images.observed()], calibration)
+        limits = {i: range_of(seen[v], method) for i, v in inputs.items()}
+        found.images.measure(seen, method)
+    rewrite.run(new, found.chosen, limits, f"static ({method})" if static else "")
+    found.images.rewrite(rewrite.report, bias_correction)
+    return _cleared(new, rewrite.report, static)
+
+
+def ranges_of(
+    program: Program,
+    calibration: Iterable[Batch],
+    *,
+    method: str = "abs_max",
+    keep: Keep = (),
+    smallest: int = 4096,
+) -> list[Range]:
+    """The ranges that training in 8 bits begins with: those that `quantize` in mode "static" would take.
+
+    Args:
+        program, calibration, method, keep, smallest: as of `quantize`; the Program's weights have names.
+
+    Raises:
+        AttributeValueError, ShapeError, DTypeError, NumericsError: as `quantize`; or there is nothing to train so.
+    """
+    _check(program, "static", method)
+    new = program.clone()
+    found = layers_of(new, _Rewrite(keep, smallest, False, ""))
+    inputs = found.inputs()
+    seen = observe(new, [*inputs.values(), *found.images.observed()], calibration)
+    found.images.measure(seen, method)
+    ranges = []
+    for i, v in inputs.items():
+        if (limit := range_of(seen[v], method)) >= SMALLEST_RANGE:
+            ranges.append(Range((f"{found.products[i]}:x",), Steps(float(np.float32(limit / SYMMETRIC)), 0)))
+    for group in found.images.roles():
+        if group.roles:
+            steps = found.images.steps[group.values[0]]
+            ranges.append(Range(group.roles, Steps(float(np.float32(steps.scale)), steps.zero)))
+    if not ranges:
+        raise AttributeValueError(
+            "quantize: no product and no convolution of this network would be in 8 bits, so there is nothing to train; "
+            "look at keep and smallest"
+        )
+    return ranges
+
+
+def _with_ranges(program: Program, ranges: Sequence[Range]) -> Program:
+    new, known = program.clone(), Known(ranges)
+    new.reports = list(program.reports)
+    rewrite = _Rewrite((), 0, False, "")
+    found = layers_of(new, rewrite, known)
+    limits = {i: known.ranges[which].steps.scale * SYMMETRIC for i, which in found.ranges_of_products(known).items()}
+    found.images.take({v: known.ranges[i].steps for v, i in found.ranges_of_images(known).items()})
+    rewrite.run(new, found.chosen, limits, "trained")
+    found.images.rewrite(rewrite.report, False)
+    return _cleared(new, rewrite.report, True)
+
+
+def _cleared(program: Program, report: PassReport, static: bool) -> Program:
+    program.reports.append(report)
+    names = ["drop_dead_code", "fuse_separable"] if static else ["drop_dead_code"]
+    passes.run(program, names)
+    del program.reports[-len(names) :]  # of the clearing up: of no interest
+    return program
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What of a Program is to be in 8 bits.
+
+    Attributes:
+        chosen: numbers of products and tables.
+        products: of those the products, with their places.
+        images: the convolutions and what lies between them.
+    """
+
+    program: Program
+    chosen: list[int]
+    products: dict[int, str]
+    images: Images
+
+    def inputs(self) -> dict[int, Value]:
+        """What the products read."""
+        ops = self.program.block.ops
+        return {i: v for i in self.products if (v := ops[i].inputs[0]) is not None}
+
+    def ranges_of_products(self, known: Known) -> dict[int, int]:
+        """The number of each product's range."""
+        found = {i: known.index([f"{place}:x"]) for i, place in self.products.items()}
+        return {i: which for i, which in found.items() if which is not None}
+
+    def ranges_of_images(self, known: Known) -> dict[Value, int]:
+        """The number of the range of each value in 8 bits.
+
+        Raises AttributeValueError for one that none is known of.
+        """
+        found: dict[Value, int] = {}
+        for group in self.images.roles():
+            which = known.index(group.roles)
+            if which is not None:
+                found |= dict.fromkeys(group.values, which)
+            elif group.roles:
+                raise AttributeValueError(
+                    f"quantize: training found no range for {group.roles[0]}; its network is another than this one"
+                )
+        return found
+
+
+def layers_of(program: Program, rewrite: _Rewrite | None, known: Known | None = None, *, static: bool = True) -> Layers:
+    """Finds them, and gives convolutions their final form.
+
+    Those that `rewrite` takes; where `known` is given, those with a range alone.
+    """
+    if static:
+        separate(program)
+        finish_convolutions(program)
+    places = Places(program)
+    chosen, products, convolutions = [], {}, []
+    for i, op in enumerate(program.block):
+        is_layer = op.name in ("matmul", "conv2d")
+        place = places.of(op) if is_layer else ""
+        if known is not None and f"{place}:x" not in known:
+            continue
+        if op.name == "conv2d" and static:
+            if rewrite is None or rewrite.takes_image(program, op):
+                convolutions.append(op)
+        elif rewrite is None or rewrite.takes(program, op):
+            chosen.append(i)
+            if op.name == "matmul":
+                products[i] = place
+    return Layers(program, chosen, products, Images(program, convolutions))
 
 
 def _check(program: Program, mode: str, method: str) -> None:
@@ -112,9 +234,9 @@ class _Rewrite:
         self.report = PassReport("quantize")
         self._keep, self._smallest, self._tables, self._dynamic = keep, smallest, tables, dynamic
 
-    def takes(self, program: Program, op: Operation, static: bool = False) -> bool:
+    def takes(self, program: Program, op: Operation) -> bool:
         """Whether a product or table is to be in 8 bits; notes why not where it nearly is."""
-        why = None if static and op.name == "conv2d" else self._why_not(program, op)
+        why = self._why_not(program, op)
         if why:
             self.report.missed.append(f"{_label(op)} stays in float32: {why}")
         return why == ""

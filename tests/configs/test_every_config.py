@@ -96,3 +96,19 @@ def test_a_sample_of_each_suite_has_something_that_a_model_of_vectors_takes(name
     dataset = inspector.parts(inspector.opened(config, "data.train.dataset"))[0]
     item = inspector.item(dataset, 0)
     assert isinstance(item, str) or (item.dtype == np.uint8 and item.ndim == 3 and item.shape[2] == 3)
+
+
+# Their updates are their own, or they keep rows of tables: both are refused.
+FLOAT_ONLY = ("anomaly/", "ctr/", "generation/")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in shipped_configs() if n not in UNTRAINED and not n.startswith(FLOAT_ONLY)])
+def test_a_config_trains_in_8_bits_and_its_export_has_the_same_bits(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PADDOCK_DATA", raising=False)
+    train(Path(name), [*draw(name), "eight_bits={smallest: 0, batches: 1}"])
+    report = export_run(Path("runs") / Path(name).name, Path("exported"))
+    assert report.largest_difference == 0
+    assert any("trained" in line for line in report.quantized.matched)
+    shutil.rmtree(tmp_path)

@@ -10,6 +10,7 @@ from framework import limits
 from framework.errors import AttributeValueError, ConfigError
 from framework.optim import LossScaler, Optimizer, Schedule
 from framework.patterns import checked
+from framework.quantization import METHODS
 from suites.engine.bonds import bound
 from suites.engine.config import Factory, OfRole
 
@@ -321,6 +322,29 @@ class LoraSettings:
 
 
 @dataclass(kw_only=True)
+class EightBitsSettings:
+    """How a model trains for inference in 8 bits: its convolutions and products compute with rounded numbers.
+
+    Args:
+        method: How the ranges of activations that training begins with are found: a name of
+            `framework.quantization.METHODS`.
+        batches: Training batches that they are found on.
+        keep: Patterns of names of weights that stay in float32.
+        smallest: A product with fewer weights stays in float32.
+    """
+
+    method: str = "mse"
+    batches: int = 8
+    keep: list[str] = field(default_factory=list)
+    smallest: int = 4096
+
+    def __post_init__(self) -> None:
+        _at_least("eight_bits", batches=(self.batches, 1), smallest=(self.smallest, 0))
+        if self.method not in METHODS:
+            raise AttributeValueError(f"eight_bits: method is '{self.method}'; takes {', '.join(map(repr, METHODS))}")
+
+
+@dataclass(kw_only=True)
 class Unfreeze:
     """Parameters that join the training later.
 
@@ -386,6 +410,7 @@ class RunConfig:
         hooks: What is called at points of the training loop besides the usual hooks.
         lora: Adapters of low rank, which are trained in place of the model's own weights; null for none.
         finetune: What joins the training later, and the pull towards what was loaded; null for neither.
+        eight_bits: Training for inference in 8 bits, from loaded weights; null for float32.
     """
 
     optimizer: Factory[Optimizer]
@@ -395,6 +420,7 @@ class RunConfig:
     hooks: list[Annotated[Any, OfRole("hook")]] = field(default_factory=list)
     lora: LoraSettings | None = None
     finetune: FinetuneSettings | None = None
+    eight_bits: EightBitsSettings | None = None
 
 
 def _at_least(who: str, **values: tuple[float, float]) -> None:

@@ -15,6 +15,7 @@ from framework.atomic import make_folder, remove_folder
 from framework.errors import CheckpointError
 from framework.io import load_metadata, save_tensors
 from suites.engine.weights import load_weights
+from suites.engine.weights.eight_bits import put_as
 
 if TYPE_CHECKING:
     from framework import Tensor
@@ -88,9 +89,11 @@ def resources_of(task: Task) -> Mapping[str, Resource]:
 def load_deployed(task: Task, path: Path) -> None:
     """Put the weights of a file, and the resources that go with them, into the task's model.
 
+    A model whose weights are of training in 8 bits becomes one that computes in 8 bits.
+
     Raises CheckpointError where one of them is damaged, missing or another model's.
     """
-    load_weights(task.model, path)
+    load_weights(task.model, path, before=lambda tensors: put_as(task, tensors))
     resources = resources_of(task)
     if resources:
         name = load_metadata(path).get(_KEY)

@@ -37,7 +37,7 @@ from suites.engine.contract.resources import load_deployed
 from suites.engine.contract.task import Task
 from suites.engine.hosts.devices import placed
 from suites.engine.names import did_you_mean
-from suites.engine.predict.deploying import deployed_program
+from suites.engine.predict.deploying import deployed_program, in_8_bits
 from suites.engine.predict.evaluation import evaluate, predict_of, predict_with, write_results
 from suites.engine.predict.exported import open_export, open_onnx_file
 from suites.engine.predict.inputs import matched, new_name, read_inputs
@@ -47,6 +47,7 @@ from suites.engine.predict.model import Model as Model
 from suites.engine.predict.quantizing import Quantization, quantize_for
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.train.profiling import StepProfile
+from suites.engine.weights.eight_bits import eight_bits_of
 from suites.engine.weights.lora.layers import merge_lora
 from suites.engine.weights.records import record_names
 from suites.engine.weights.runs import named_run
@@ -197,6 +198,9 @@ def export_run(
     """
     confine(output)
     task = open_run(path, weights)
+    small = eight_bits_of(task)
+    if small is not None and quantization is not None:
+        raise ConfigError(f"export: {path} was trained in 8 bits (eight_bits) and is exported so; leave out --quantize")
     if seal is not None and (onnx or isinstance(task, Publishes)):
         what = "model.onnx" if onnx else "rows of tables"
         raise NotSupportedError(f"export: {what} cannot be sealed; leave out --encrypt and --sign")
@@ -215,7 +219,11 @@ def export_run(
         task.publish(output)
     feed = feed_of(processor, output)
     fed = arrays if feed is None else feed(arrays).arrays
-    exported = deployed_program(task, fed, algorithm, EXPORT_PASSES if onnx else INFERENCE_PASSES)
+    names = EXPORT_PASSES if onnx else INFERENCE_PASSES
+    if small is not None:
+        exported = in_8_bits(task, small, fed, algorithm, names)
+    else:
+        exported = deployed_program(task, fed, algorithm, names)
     if quantization is not None:
         exported = quantize_for(task, exported, quantization, processor=processor)
     config = read_config(path)

@@ -23,7 +23,7 @@ from framework.optim import Schedule
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.building import begin, limited
 from suites.engine.config.plugins import covered, modules_of
-from suites.engine.config.settings import FinetuneSettings, LoraSettings, Runtime
+from suites.engine.config.settings import EightBitsSettings, FinetuneSettings, LoraSettings, Runtime
 from suites.engine.contract.capabilities import adopt, class_names, evaluations
 from suites.engine.contract.step import Step
 from suites.engine.hosts.agreement import (
@@ -45,6 +45,7 @@ from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.run.folder import RunFolder, resume_command
 from suites.engine.run.log import RunLog, heard
 from suites.engine.train import rates
+from suites.engine.train.eight_bits import train_in_8_bits
 from suites.engine.train.finetuning import Unfreezing, begin_pull, stages_of
 from suites.engine.train.hooks import (
     Assess,
@@ -92,6 +93,7 @@ class Trainer:
         hooks: called by the training loop besides the usual ones. The config names those whose class is registered.
         lora: adapters of low rank, which the model gets now.
         finetune: what joins the training later, and the pull towards what was loaded.
+        eight_bits: training for inference in 8 bits.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -111,6 +113,7 @@ class Trainer:
         hooks: Sequence[Hook] = (),
         lora: LoraSettings | None = None,
         finetune: FinetuneSettings | None = None,
+        eight_bits: EightBitsSettings | None = None,
         **settings: Any,
     ) -> None:
         self.task = task
@@ -123,6 +126,8 @@ class Trainer:
             parts["lora"] = lora
         if finetune is not None:
             parts["finetune"] = finetune
+        if eight_bits is not None:
+            parts["eight_bits"] = eight_bits
         written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
         self.config = _with_imports(Config.from_dict({**written, **_hooks_written(self.hooks, written["suite"])}))
 
@@ -243,6 +248,9 @@ class Trainer:
             for line in load_adapter(task.model, checkpoint_folder(adapter)):
                 log.say(line)
         processor = task.processor()
+        if self.config.get("eight_bits") is not None:
+            for line in train_in_8_bits(task, self.config, kept):
+                log.say(line)
         for line in shown_otherwise(task.model, processor.metadata().get("transforms", ())):
             log.say(line)
         run.write_processor(processor)

@@ -1,0 +1,81 @@
+"""How 8 bits hold values, and which values have one range: the same in a Program that trains and in one that infers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework.graph.ir import Operation, Program, Value
+
+SMALLEST = 1e-25  # of a range: below, its steps leave what the operators take
+SYMMETRIC = 127  # the largest number of products, which have no zero
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How 8 bits hold a value: q stands for (q - zero) * scale."""
+
+    scale: float
+    zero: int
+
+    @classmethod
+    def of(cls, low: float, high: float) -> Steps:
+        """Those of a range that includes 0, which they hold exactly; [-1, 1] where nothing but 0 was seen."""
+        if high - low < SMALLEST:
+            low, high = -1.0, 1.0
+        scale = (high - low) / 255
+        return cls(scale, int(np.clip(np.rint(-low / scale), 0, 255)))
+
+    def attrs(self, name: str) -> dict[str, float | int]:
+        """As attributes of an operator's argument."""
+        return {f"{name}_scale": self.scale, f"{name}_zero": self.zero}
+
+
+@dataclass(frozen=True)
+class Range:
+    """Steps of all values that do `roles`, such as `backbone.stem.conv.weight:x`: the input of that convolution."""
+
+    roles: tuple[str, ...]
+    steps: Steps
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Values of a Program that have one range, and what they do."""
+
+    roles: tuple[str, ...]
+    values: tuple[Value, ...]
+
+
+class Places:
+    """Calls a Program's layers by their weights; of several that share them the second is called `NAME#1`."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._met: Counter[str] = Counter()
+
+    def of(self, op: Operation) -> str:
+        """The next operation's place; operations come in the Program's order."""
+        weight = op.inputs[1]
+        name = (weight.name if weight is not None else None) or op.name
+        count = self._met[name]
+        self._met[name] += 1
+        return f"{name}#{count}" if count else name
+
+
+class Known:
+    """Ranges by what their values do."""
+
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        self.ranges = list(ranges)
+        self._index = {role: i for i, found in enumerate(ranges) for role in found.roles}
+
+    def __contains__(self, role: str) -> bool:
+        return role in self._index
+
+    def index(self, roles: Sequence[str]) -> int | None:
+        """Which range values of these roles have; None where none is known."""
+        return next((self._index[role] for role in roles if role in self._index), None)

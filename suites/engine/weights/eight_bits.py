@@ -1,0 +1,183 @@
+"""Training in 8 bits: what a model keeps of it beside its weights, and a task whose steps compute in 8 bits.
+
+What is kept is a part of the weights, so a checkpoint and a weight file say themselves that they are of such a model,
+and how it is built.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framework import Tensor, nn, tensor
+from framework.errors import CheckpointError
+from framework.graph.ir import Program
+from framework.nn import init
+from framework.nn.layer import buffer
+from framework.quantization import Range, Steps, simulated, trained
+from suites.engine.contract.losses import Kept, Loss, Scalar
+
+if TYPE_CHECKING:
+    from suites.engine.contract.task import Task
+
+NAME = "eight_bits"  # of the layer in the model
+_PLAN = f"{NAME}.plan"
+_STEPS = ("train_step", "eval_step")
+
+
+class EightBits(nn.Layer):
+    """What training in 8 bits found, in a model.
+
+    Args:
+        ranges: what is in 8 bits, with the steps that training began with.
+        folded: paths of batch norms, and of the convolutions before them that they were folded into.
+
+    Attributes:
+        factors: what the steps' scales are multiplied with, float32 [ranges]; they are trained.
+        plan: `ranges` and `folded` as JSON, uint8.
+    """
+
+    factors: Tensor
+
+    def __init__(self, ranges: Sequence[Range], folded: Mapping[str, str]) -> None:
+        super().__init__()
+        self.ranges, self.folded = tuple(ranges), dict(folded)
+        self.add_parameter("factors", (len(ranges),), init.Constant(1.0))
+        plan = {
+            "ranges": [[list(r.roles), r.steps.scale, r.steps.zero] for r in ranges],
+            "folded": self.folded,
+        }
+        self.plan = buffer(np.frombuffer(json.dumps(plan).encode(), np.uint8).copy())
+
+    @classmethod
+    def read(cls, plan: np.ndarray) -> EightBits:
+        """What a plan describes; raises CheckpointError for one that is damaged."""
+        try:
+            found = json.loads(plan.astype(np.uint8).tobytes())
+            ranges = [Range(tuple(map(str, r)), Steps(float(s), int(z))) for r, s, z in found["ranges"]]
+            folded = {str(norm): str(conv) for norm, conv in found["folded"].items()}
+            if not ranges or not all(0 < r.steps.scale < 1e30 and 0 <= r.steps.zero <= 255 for r in ranges):
+                raise ValueError("its ranges are none")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise CheckpointError(f"{_PLAN} is damaged ({error}); take another copy of the weights") from None
+        return cls(ranges, folded)
+
+    def trained(self) -> list[Range]:
+        """The ranges with the scales that training has come to."""
+        return trained(self.ranges, self.factors.numpy())
+
+
+def eight_bits_of(task: Task) -> EightBits | None:
+    """Return what a task's model keeps of training in 8 bits; None for one that is trained in float32."""
+    found = task.model.__dict__.get(NAME)
+    return found if isinstance(found, EightBits) else None
+
+
+def fold(model: nn.Layer, norm: str, conv: str) -> None:
+    """Give a convolution the batch norm behind it, whose running statistics count from now on, and take the norm away.
+
+    Raises CheckpointError where they are not in the model.
+    """
+    layers = dict(model.named_layers())
+    before, behind = layers.get(conv), layers.get(norm)
+    if not isinstance(before, nn.Conv2d) or not isinstance(behind, nn.BatchNorm):
+        raise CheckpointError(f"weights of training in 8 bits: the model has no '{norm}' behind a '{conv}'")
+    factor = behind.scale.numpy() / np.sqrt(behind.running_var.numpy() + np.float32(behind.eps))
+    shift = behind.bias.numpy() - behind.running_mean.numpy() * factor
+    if before.bias is None:
+        before.add_parameter("bias", (before.out_channels,), init.Constant(0.0))
+    assert before.bias is not None
+    before.bias.set(tensor(before.bias.numpy() * factor + shift))
+    before.weight.set(tensor(before.weight.numpy() * factor[:, None, None, None]))
+    parent, _, name = norm.rpartition(".")
+    setattr(layers[parent], name, nn.Sequential())
+
+
+def norms_to_fold(model: nn.Layer, program: Program) -> dict[str, str]:
+    """Return paths of batch norms and of the convolutions before them, of those that can be folded.
+
+    Args:
+        model: whose network `program` is.
+        program: of evaluation, as it was traced.
+    """
+    paths = {id(t): path for path, layer in model.named_layers() for t in _own_tensors(layer)}
+    layer_of = {v: paths[id(t)] for v, t in program.states.items() if id(t) in paths}
+    called = {op: layer_of.get(op.inputs[1], "") for op in program.block if len(op.inputs) > 1 and op.inputs[1]}
+    calls = Counter(called.values())
+    users, producers = program.users(), program.producers()
+    found: dict[str, str] = {}
+    for op in program.block:
+        x = op.inputs[0] if op.name == "batch_norm_inference" else None
+        before = producers.get(x) if x is not None else None
+        if before is None or before.name != "conv2d" or users[before.outputs[0]] != [op] or x in program.results:
+            continue
+        norm, conv = called[op], called[before]
+        if norm and conv and calls[norm] == calls[conv] == 1:
+            found[norm] = conv
+    return found
+
+
+def float_step(step: Callable[..., Any]) -> Callable[..., Any]:
+    """What a step of a task computes in float32."""
+    plain: Callable[..., Any] = getattr(step, "in_float", step)
+    return plain
+
+
+def _own_tensors(layer: nn.Layer) -> list[Tensor]:
+    if isinstance(layer, nn.Conv2d):
+        return [layer.weight]
+    return [layer.scale] if isinstance(layer, nn.BatchNorm) else []
+
+
+def put(task: Task, found: EightBits, *, are_folded: bool = False) -> None:
+    """Make a task's model one that trains in 8 bits; what its steps compute is in 8 bits from now on.
+
+    Args:
+        task: whose `train_step` and `eval_step` are replaced.
+        found: what is in 8 bits.
+        are_folded: the norms are folded already; else they are now.
+
+    Raises CheckpointError where the model has not what is to be folded.
+    """
+    for norm, conv in found.folded.items() if not are_folded else ():
+        fold(task.model, norm, conv)
+    setattr(task.model, NAME, found)
+    for name, parameter in task.model.named_parameters():
+        parameter.name = name  # which roles refer to
+    for step in _STEPS:
+        setattr(task, step, _in_8_bits(getattr(task, step), found))
+
+
+def put_as(task: Task, tensors: Mapping[str, Tensor]) -> None:
+    """The same as the weights say, which are about to be loaded; nothing where they are of training in float32."""
+    if _PLAN in tensors and eight_bits_of(task) is None:
+        put(task, EightBits.read(tensors[_PLAN].numpy()))
+
+
+def _in_8_bits(step: Callable[..., Any], found: EightBits) -> Callable[..., Any]:
+    compute = simulated(lambda inputs: _apart(step(inputs)), found.ranges, lambda: found.factors)
+
+    def run(inputs: dict[str, Tensor]) -> Any:
+        return {name: _together(parts) for name, parts in compute(inputs).items()}
+
+    run.in_float = step  # type: ignore[attr-defined]
+    return run
+
+
+def _apart(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Results of a step as plain trees of tensors."""
+    kinds: dict[type, Callable[[Any], list[Any]]] = {
+        Loss: lambda t: [Loss, t.mean, t.weight],
+        Scalar: lambda t: [Scalar, t.value],
+        Kept: lambda t: [Kept, t.value],
+    }
+    return {name: kinds.get(type(t), lambda t: [None, t])(t) for name, t in terms.items()}
+
+
+def _together(parts: list[Any]) -> Any:
+    kind, *values = parts
+    return kind(*values) if kind is not None else values[0]

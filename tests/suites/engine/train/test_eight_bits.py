@@ -1,0 +1,180 @@
+"""Training in 8 bits: exports have its numbers, runs continue exactly, weight files say how they are built."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+
+from framework import Tensor, nn, ops
+from framework.errors import CheckpointError, ConfigError
+from framework.io import load_tensors, save_tensors
+from framework.optim import AdamW, Constant
+from framework.predictor import Predictor
+from suites.engine.config.settings import EightBitsSettings
+from suites.engine.predict.inference import export_run, load, open_run
+from suites.engine.predict.quantizing import Quantization
+from suites.engine.train.hooks import Hook
+from suites.engine.train.trainer import Trainer
+from suites.engine.train.training import evaluate_weights, train
+from suites.engine.weights.eight_bits import EightBits, eight_bits_of
+from tests.suites.engine import toy
+
+CONFIG = """
+suite: toy
+data: {samples: 24, batch_size: 4}
+optimizer: {type: AdamW, weight_decay: 0}
+schedule: {type: Constant, base_lr: 0.01, reference_batch: 4}
+eight_bits: {smallest: 0, batches: 2}
+runtime: {epochs: 3, workers: 0, log_every: 1, checkpoint: {every: 4}, evaluation: {every: 1, pictures: 0}}
+"""
+
+
+class ImageNet(toy.Net):
+    """The toy's network behind convolutions with norms, of which one cannot be folded."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__(width, dropout)
+        self.first = nn.ConvBNAct(3, 4, 3)
+        self.second = nn.ConvBNAct(4, 3, 3, act="leaky_relu")
+        self.twice = nn.Conv2d(3, 3, 1, bias=False)
+        self.shared = nn.BatchNorm(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = ops.reshape(x, shape=[-1, toy.SIZE, toy.SIZE, 3])
+        x = self.second(self.first(x)) + x
+        x = self.shared(self.twice(x)) + self.shared(self.twice(ops.relu(x)))
+        return super().forward(ops.reshape(x, shape=[-1, toy.SIZE * toy.SIZE * 3]))
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.setattr(toy, "Net", ImageNet)
+    path = tmp_path / "c.yml"
+    path.write_text(CONFIG)
+    return path
+
+
+class Cut(Hook):
+    """Ends the run with an error after a step."""
+
+    def __init__(self, until):
+        self.until = until
+
+    def after_step(self, loop):
+        if loop.step == self.until:
+            raise RuntimeError("power cut")
+
+
+def run(config, name, *overrides, **settings):
+    train(config, list(overrides), runs=config.parent, name=name, **settings)
+    return config.parent / name
+
+
+def test_an_export_has_the_numbers_of_training(config):
+    folder = run(config, "a")
+    log = (folder / "log.txt").read_text()
+    assert "2 batch norms folded" in log and "twice.weight stay" in log
+    report = export_run(folder, config.parent / "e")
+    assert report.largest_difference == 0
+    assert any("trained" in line for line in report.quantized.matched)
+    names = [op["op"] for op in json.loads((config.parent / "e/program.json").read_text())["operations"]]
+    assert names.count("quantized_conv2d") == 2 and names.count("quantized_matmul") == 2
+    pictures = [toy.image(i, 24) for i in range(24)]
+    one, two = (load(path)(pictures) for path in (folder, config.parent / "e"))
+    assert [p.value for p in one] == [p.value for p in two]
+    assert evaluate_weights(folder)["score"] == json.loads((folder / "metrics.json").read_text())["score"]
+
+
+def test_weights_and_steps_are_trained(config):
+    folder = run(config, "a")
+    best = load_tensors(folder / "weights/last.safetensors")
+    assert best["eight_bits.factors"].numpy().size > 3
+    assert (best["eight_bits.factors"].numpy() != 1).any()
+    first = eight_bits_of(open_run(folder)).ranges
+    assert all(r.steps.scale > 0 for r in first)
+
+
+def test_a_run_continues_bit_for_bit(config):
+    whole = run(config, "a")
+    with pytest.raises(RuntimeError, match="power cut"):
+        run(config, "b", hooks=[Cut(9)])
+    again = run(config, "b", resume=True)
+    one, two = (load_tensors(path / "weights/last.safetensors") for path in (whole, again))
+    assert one.keys() == two.keys()
+    assert all(one[name].numpy().tobytes() == two[name].numpy().tobytes() for name in one)
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_begins_anew(config):
+    with pytest.raises(RuntimeError, match="power cut"):
+        run(config, "b", hooks=[Cut(2)])
+    again, whole = run(config, "b", resume=True), run(config, "a")
+    one, two = (load_tensors(path / "weights/last.safetensors") for path in (whole, again))
+    assert all(one[name].numpy().tobytes() == two[name].numpy().tobytes() for name in one)
+
+
+def test_layers_can_be_kept(config):
+    folder = run(config, "a", "eight_bits.keep=['first.*', 'out.*']")
+    roles = [role for r in eight_bits_of(open_run(folder)).ranges for role in r.roles]
+    assert not any(role.startswith(("first.", "out.")) for role in roles)
+    assert export_run(folder, config.parent / "e").largest_difference == 0
+
+
+def test_an_average_of_weights_is_of_8_bits_too(config):
+    folder = run(config, "a", "runtime.ema={decay: 0.9}")
+    assert export_run(folder, config.parent / "e").largest_difference == 0
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("lora={rank: 2}", "does not go with lora, whose adapters"),
+        ("runtime.eager=true", "does not go with runtime.eager, which traces nothing"),
+        ("runtime.precision=bfloat16", "does not go with runtime.precision bfloat16"),
+        ("eight_bits.method=best", "method is 'best'; takes 'abs_max'"),
+        ("eight_bits.batches=0", "batches"),
+        ("eight_bits.smallest=100000000", "nothing to train; look at keep and smallest"),
+    ],
+)
+def test_what_excludes_it_is_one_error(config, override, message):
+    with pytest.raises(Exception, match=message):
+        run(config, "a", override, *(["eight_bits.keep=['*']"] if "smallest" in override else []))
+
+
+def test_an_export_takes_no_other_quantization(config):
+    folder = run(config, "a", "runtime.epochs=1")
+    with pytest.raises(ConfigError, match=r"was trained in 8 bits .* leave out --quantize"):
+        export_run(folder, config.parent / "e", quantization=Quantization())
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [b"{", b"[]", b'{"ranges": [], "folded": {}}', b'{"ranges": [[["a:x"], 0.0, 0]], "folded": {}}',
+     b'{"ranges": [[["a:x"], 1.0, 999]], "folded": {}}', b'{"ranges": [[["a:x"], 1.0, 0]], "folded": 3}', b"\xff" * 9],
+)  # fmt: skip
+def test_a_damaged_plan_is_one_error(plan):
+    with pytest.raises(CheckpointError, match=r"eight_bits.plan is damaged"):
+        EightBits.read(np.frombuffer(plan, np.uint8))
+
+
+def test_weights_of_another_network_are_one_error(config):
+    folder = run(config, "a", "runtime.epochs=1")
+    path = folder / "weights/best.safetensors"
+    tensors = load_tensors(path)
+    plan = json.loads(tensors["eight_bits.plan"].numpy().tobytes())
+    plan["folded"] = {"gone.norm": "gone.conv"}
+    other = EightBits(EightBits.read(tensors["eight_bits.plan"].numpy()).ranges, plan["folded"])
+    save_tensors(path, {**tensors, "eight_bits.plan": other.plan})
+    with pytest.raises(CheckpointError, match=r"the model has no 'gone\.norm' behind a 'gone\.conv'"):
+        open_run(folder)
+
+
+def test_from_python(config, tmp_path):
+    trainer = Trainer(
+        toy.ToyTask(data=toy.Data(8, 4)), optimizer=AdamW, schedule=partial(Constant, base_lr=0.01), epochs=1,
+        workers=0, eight_bits=EightBitsSettings(smallest=0, batches=1),
+    )  # fmt: skip
+    assert trainer.config.get("eight_bits.batches") == 1
+    trainer.fit(tmp_path / "r")
+    assert export_run(tmp_path / "r", tmp_path / "e").largest_difference == 0
+    assert Predictor(tmp_path / "e")
