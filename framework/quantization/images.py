@@ -54,6 +54,7 @@ class Images:
         self.steps: dict[Value, Steps] = {}
         self._program = program
         self._producers = program.producers()
+        self._never_held: set[Operation] = set()
         self._seen: Mapping[Value, Observer] = {}
         self._notes: list[str] = []
         self._method = ""
@@ -77,6 +78,11 @@ class Images:
             known = [bounds[v] for v in group if v in bounds]
             steps = Steps.of(min((low for low, _ in known), default=0), max((high for _, high in known), default=0))
             self.steps |= dict.fromkeys(group, steps)
+
+    def leave(self, values: Sequence[Value]) -> None:
+        """Lets no operation that reads or gives one of these values give 8 bits."""
+        self._never_held |= {op for op in self.held if not {*data_of(op), *op.outputs}.isdisjoint(values)}
+        self._plan()
 
     def take(self, steps: Mapping[Value, Steps]) -> None:
         """Takes steps that training found."""
@@ -113,7 +119,7 @@ class Images:
         able: set[Operation] = set()  # could give 8 bits
         for op in self._program.block:
             joins = _may_join(self._program, op) and any(self._producers.get(v) in able for v in data_of(op))
-            if joins or op in self.convolutions:
+            if (joins or op in self.convolutions) and op not in self._never_held:
                 able.add(op)
         self.held = set()
         wanted: set[Value] = set()

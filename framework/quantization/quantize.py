@@ -173,21 +173,26 @@ class Layers:
         found = {i: known.index([f"{place}:x"]) for i, place in self.products.items()}
         return {i: which for i, which in found.items() if which is not None}
 
-    def ranges_of_images(self, known: Known) -> dict[Value, int]:
+    def ranges_of_images(self, known: Known, *, strict: bool = True) -> dict[Value, int]:
         """The number of the range of each value in 8 bits.
 
-        Raises AttributeValueError for one that none is known of.
+        Args:
+            known: the ranges.
+            strict: whether a value that none is known of is an error; else what it is a part of stays in float32, as
+                where training puts dropout between a convolution and a sum.
+
+        Raises AttributeValueError for such a value.
         """
-        found: dict[Value, int] = {}
-        for group in self.images.roles():
-            which = known.index(group.roles)
-            if which is not None:
-                found |= dict.fromkeys(group.values, which)
-            elif group.roles:
+        while True:
+            groups = [(group, known.index(group.roles)) for group in self.images.roles() if group.roles]
+            unknown = [group for group, which in groups if which is None]
+            if not unknown:
+                return {v: which for group, which in groups if which is not None for v in group.values}
+            if strict:
                 raise AttributeValueError(
-                    f"quantize: training found no range for {group.roles[0]}; its network is another than this one"
+                    f"quantize: training found no range for {unknown[0].roles[0]}; its network is another than this one"
                 )
-        return found
+            self.images.leave([v for group in unknown for v in group.values])
 
 
 def layers_of(program: Program, rewrite: _Rewrite | None, known: Known | None = None, *, static: bool = True) -> Layers:

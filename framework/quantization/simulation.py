@@ -76,7 +76,7 @@ class _Played:
 
     def __init__(self, part: Inlined, found: Layers, known: Known, factors: Tensor) -> None:
         self._block, self._images, self._known = part.block, found.images, known
-        self._which = found.ranges_of_images(known)
+        self._which = found.ranges_of_images(known, strict=False)
         ops_ = part.block.block.ops
         self._products = {ops_[i]: which for i, which in found.ranges_of_products(known).items()}
         self._scales = _learned(known.ranges, factors, self._sizes(found))

@@ -183,6 +183,26 @@ def test_branches_run_in_8_bits_around_them():
     assert found.tobytes() == expected.tobytes()
 
 
+def test_what_only_training_has_between_layers_stays_in_float():
+    class Net(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(8, 4, 1)
+            self.drop = nn.Dropout(0.5)
+
+        def forward(self, x):
+            x = ops.relu(self.a(x))
+            return self.c(self.drop(self.b(x)) + x)
+
+    layer, x = named(Net()), normal(2, 8, 8, 3)
+    ranges = ranges_of(traced(layer.eval(), x), [[x]], smallest=0)
+    factors = factors_of(ranges)
+    found, expected, _ = bits(layer, x, ranges, factors)
+    assert found.tobytes() == expected.tobytes()
+    trains = program(simulated(layer.train(), ranges, lambda: factors))(framework.from_numpy(x)).numpy()
+    assert np.isfinite(trains).all() and not np.array_equal(trains, found)
+
+
 def test_it_is_for_programs_only():
     with pytest.raises(TraceError, match=r"inside of framework\.program"):
         simulated(lambda x: x, [Range(("w:x",), Steps(1.0, 0))], lambda: None)(framework.tensor([1.0]))
