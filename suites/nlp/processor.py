@@ -21,6 +21,7 @@ from suites.nlp.generator import LanguageGenerator
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.problems import Problem
 from suites.nlp.problems.language_modeling import LanguageModeling
+from suites.nlp.problems.reranking import Reranking
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer
 from suites.nlp.tokenizers import tokenizer_from
@@ -54,6 +55,7 @@ class TextProcessor(ServedProcessor):
         )
         self.classes = list(classes)
         self.poolings = self._problem.poolings
+        self.ranks_pairs = isinstance(self._problem, Reranking)
 
     def metadata(self) -> dict[str, Any]:
         """All parts, the vocabulary too."""
@@ -150,6 +152,10 @@ class TextProcessor(ServedProcessor):
     def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
         """A vector for each item, float32 [N, D], of models whose problem is `Vectors`."""
         return self._problem.embeddings(outputs, batch, pooling)
+
+    def relevance(self, result: Any) -> float:
+        """The score of a pair, of models whose problem is `Reranking`."""
+        return float(result["score"])
 
     def draw(self, item: Any, result: Any) -> str:
         """The item and what is predicted for it, as text."""

@@ -40,6 +40,7 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--look-seconds", type=float, default=1.0, help="between two looks for newer versions")
     parser.add_argument("--host", default="127.0.0.1", help="address; 0.0.0.0 is seen from other machines")
     parser.add_argument("--port", type=int, default=8080, help="0 takes a free one")
+    parser.add_argument("--grpc-port", type=int, help="answer over gRPC there too; 0 takes a free one")
     parser.add_argument("--workers", type=int, default=1, help="batches that run at the same time")
     parser.add_argument("--threads", type=int, help="for kernels; with many workers 1 is best; by default all cores")
     parser.add_argument("--max-tokens", type=int, default=4096, help="of a batch (items, where a model has no tokens)")
@@ -98,10 +99,14 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             from suites.engine.serving.models import Writes
             from suites.engine.serving.service import Settings
             from suites.engine.serving.web.server import Place, Server, read_token
+
+            if a.grpc_port is not None:
+                import suites.engine.serving.web.rpc  # noqa: F401 (its library may be missing)
         except ImportError as error:
             from framework.extras import install_command
 
-            print(f"error: {error}; install what serving needs: {install_command('serve')}", file=sys.stderr)
+            extra = "grpc" if str(error).startswith(("No module named 'grpc'", "No module named 'google")) else "serve"
+            print(f"error: {error}; install what serving needs: {install_command(extra)}", file=sys.stderr)
             return 2
 
         if len(a.models) > 1 and (a.name or a.weights):
@@ -135,6 +140,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             origins=tuple(a.allow_origin),
             certificate=a.tls_cert,
             key=a.tls_key,
+            grpc_port=a.grpc_port,
         )
         with allow(pixels=a.max_pixels):
             limits = EngineLimits(
@@ -160,7 +166,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                     "leave it out, or serve the run of a language model"
                 )
             names = ", ".join(offer.name for offer in offers)
-            print(f"serving {names} at {server.url} (documentation: {server.url}/docs)", flush=True)
+            also = "" if server.grpc_address is None else f", over gRPC at {server.grpc_address}"
+            print(f"serving {names} at {server.url} (documentation: {server.url}/docs){also}", flush=True)
             return server.run()
 
     return run(start, a.imports)

@@ -82,10 +82,12 @@ class ServedProcessor(Processor):
     Attributes:
         poolings: ways in which `embeddings` makes one vector of an item, the default first; none without vectors.
         files_in_json: whether JSON items carry whole files as base64 text, to which no limit of characters applies.
+        ranks_pairs: whether items are pairs of texts, and `relevance` says how well the second answers the first.
     """
 
     poolings: tuple[str, ...] = ()
     files_in_json: ClassVar[bool] = False
+    ranks_pairs: bool = False
 
     @abstractmethod
     def from_json(self, value: Any) -> Any:
@@ -129,6 +131,10 @@ class ServedProcessor(Processor):
     def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
         """Return a vector for each item, float32 [N, D]; `pooling` is one of `poolings`."""
         raise NotSupportedError(f"{type(self).__name__}: this model gives no vectors")
+
+    def relevance(self, result: Any) -> float:
+        """Return how well the second text of a pair answers the first, of a result; see `ranks_pairs`."""
+        raise NotSupportedError(f"{type(self).__name__}: this model ranks no texts")
 
 
 def with_min_score(processor: Processor, score: float) -> Processor:

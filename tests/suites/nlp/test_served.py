@@ -1,6 +1,8 @@
 """Every problem of texts over HTTP: a client gets what the processor says of each item, whatever shares its batch."""
 
+import json
 import threading
+import urllib.request
 
 import numpy as np
 import pytest
@@ -105,3 +107,18 @@ def assert_same(a, b):
         np.testing.assert_allclose(a, b, atol=2e-5)
     else:
         assert a == b
+
+
+def test_a_cross_encoder_reranks_texts_by_its_scores():
+    model = make({"type": "Reranking"}, SequenceClassifier, ["score"])
+    texts = ["b c", "d", LONG, "a"]
+    expected = [row["score"] for row in predict_items(
+        model.processor, model.inputs, model.predict, [model.processor.from_json(["a", text]) for text in texts]
+    )]  # fmt: skip
+    with running(model, Settings(name="m")) as server:
+        body = json.dumps({"query": "a", "documents": texts, "top_n": 3}).encode()
+        request = urllib.request.Request(f"{server.url}/v1/rerank", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            rows = json.load(answer)["results"]
+    assert [row["index"] for row in rows] == np.argsort(-np.array(expected), kind="stable")[:3].tolist()
+    assert [row["relevance_score"] for row in rows] == sorted(expected, reverse=True)[:3]

@@ -19,7 +19,7 @@ from suites.engine.serving.pooling import normalized
 from suites.engine.serving.reading import Drawing
 from suites.engine.serving.service import RAW, Answer
 from suites.engine.serving.versions import Version
-from suites.engine.serving.web import open_inference, page, repository
+from suites.engine.serving.web import open_inference, page, repository, rerank
 from suites.engine.serving.web.gates import Gate, Heads, SameSite
 from suites.engine.serving.web.http import (
     PROBLEMS,
@@ -157,6 +157,7 @@ def make_app(
     install_errors(app)
     bodies = Bodies(models.settings.max_body, models.settings.max_bodies)
     _add_v1(app, models, bodies)
+    rerank.add_routes(app, models, bodies)
     _add_models(app, models)
     if any(version.engine is not None for version in models.versions):
         add_generation(app, models, bodies)

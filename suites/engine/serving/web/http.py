@@ -9,7 +9,7 @@ import re
 import time
 import traceback
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -73,6 +73,23 @@ class Bodies:
         finally:
             self._held -= sum(map(len, parts))
 
+    @contextlib.contextmanager
+    def whole(self, body: bytes) -> Iterator[None]:
+        """Count a body that has come in one piece, until the block ends.
+
+        Raises QueueFull where too much is held already.
+        """
+        self._held += len(body)
+        try:
+            self._expect_room()
+            yield
+        finally:
+            self._held -= len(body)
+
+    def _expect_room(self) -> None:
+        if self._held > self._limit_of_all:
+            raise QueueFull(f"requests of {self._limit_of_all} bytes are being answered; try again in 1 s", 1)
+
     async def _read_in_time(self, request: Request, parts: list[bytes]) -> None:
         try:
             await asyncio.wait_for(self._read(request, parts), BODY_SECONDS)
@@ -91,8 +108,7 @@ class Bodies:
                 raise TooLarge(
                     f"the body has more than the {self._limit} bytes allowed (--max-body-mb); split the request"
                 )
-            if self._held > self._limit_of_all:
-                raise QueueFull(f"requests of {self._limit_of_all} bytes are being answered; try again in 1 s", 1)
+            self._expect_room()
 
 
 def _unpacked(coding: str, body: bytes, most: int) -> bytes:

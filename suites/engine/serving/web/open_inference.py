@@ -44,12 +44,12 @@ def add_routes(app: FastAPI, models: Models, bodies: Bodies) -> None:
 
     async def infer(request: Request, model: str, version: str | None = None) -> Response:
         """Run the model; see the protocol for the body."""
-        _version(models, model, version)
+        version_of(models, model, version)
         async with bodies.of(request) as body:
             header, most = request.headers.get(HEADER), models.settings.max_values
             asked, inputs = await aside(len(body), read_request, body, header, most)
-            taken = models.take(taken_of(request), model, _user(asked), version)
-            outputs, renewed = await while_connected(request, lambda gone: _infer(taken.service, asked, inputs, gone))
+            taken = models.take(taken_of(request), model, user_of(asked), version)
+            outputs, renewed = await while_connected(request, lambda gone: answer(taken.service, asked, inputs, gone))
         binary = _binary_outputs(asked, outputs)
         head: dict[str, Any] = {"model_name": taken.model, "model_version": taken.label}
         head |= {} if asked.id is None else {"id": asked.id}
@@ -82,7 +82,7 @@ def _add_health(app: FastAPI, models: Models) -> None:
 
     async def model_ready(model: str, version: str | None = None) -> Response:
         """Whether this model answers requests now."""
-        return health(models.not_ready() if models.draining else _version(models, model, version).service.not_ready())
+        return health(models.not_ready() if models.draining else version_of(models, model, version).service.not_ready())
 
     for path in ("/v2/models/{model}/ready", "/v2/models/{model}/versions/{version}/ready"):
         app.add_api_route(path, model_ready, methods=["GET"], tags=_TAGS)
@@ -92,26 +92,34 @@ def _add_metadata(app: FastAPI, models: Models) -> None:
     @app.get("/v2", tags=_TAGS)
     async def server() -> Response:
         """What serves here."""
-        extensions = ["binary_tensor_data", "model_repository"]
-        return json_response({"name": "paddock", "version": package_version(DISTRIBUTION), "extensions": extensions})
+        return json_response(server_described())
 
     async def metadata(model: str, version: str | None = None) -> Response:
         """What the model takes and gives."""
-        service = _version(models, model, version).service
-        inputs, outputs = _described(service.input_types()), []
-        if not isinstance(service.processor, BareTensors):
-            inputs.insert(0, {"name": ITEMS, "datatype": "BYTES", "shape": [-1]})
-            outputs.append({"name": RESULTS, "datatype": "BYTES", "shape": [-1]})
-        if service.poolings:
-            outputs.append({"name": EMBEDDINGS, "datatype": "FP32", "shape": [-1, -1]})
-        outputs += _described(service.output_types())
-        versions = [each.label for each in models.of(model).versions]
-        return json_response(
-            {"name": model, "versions": versions, "platform": "paddock", "inputs": inputs, "outputs": outputs}
-        )
+        return json_response(model_described(models, model, version))
 
     for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
         app.add_api_route(path, metadata, methods=["GET"], tags=_TAGS)
+
+
+def server_described() -> dict[str, Any]:
+    """What serves here, as the protocol says it."""
+    extensions = ["binary_tensor_data", "model_repository"]
+    return {"name": "paddock", "version": package_version(DISTRIBUTION), "extensions": extensions}
+
+
+def model_described(models: Models, model: str, version: str | None) -> dict[str, Any]:
+    """What a model takes and gives, as the protocol says it."""
+    service = version_of(models, model, version).service
+    inputs, outputs = _described(service.input_types()), []
+    if not isinstance(service.processor, BareTensors):
+        inputs.insert(0, {"name": ITEMS, "datatype": "BYTES", "shape": [-1]})
+        outputs.append({"name": RESULTS, "datatype": "BYTES", "shape": [-1]})
+    if service.poolings:
+        outputs.append({"name": EMBEDDINGS, "datatype": "FP32", "shape": [-1, -1]})
+    outputs += _described(service.output_types())
+    versions = [each.label for each in models.of(model).versions]
+    return {"name": model, "versions": versions, "platform": "paddock", "inputs": inputs, "outputs": outputs}
 
 
 def _described(types: dict[str, tuple[str, tuple[int, ...]]]) -> list[dict[str, Any]]:
@@ -122,7 +130,7 @@ def _described(types: dict[str, tuple[str, tuple[int, ...]]]) -> list[dict[str, 
     ]
 
 
-def _version(models: Models, model: str, label: str | None) -> Version:
+def version_of(models: Models, model: str, label: str | None) -> Version:
     """A version that answers; of a model with several the first, which takes and gives what the others do."""
     versions = models.of(model).versions
     found = next((version for version in versions if label in (None, version.label)), None)
@@ -132,21 +140,35 @@ def _version(models: Models, model: str, label: str | None) -> Version:
     return found
 
 
-def _user(asked: InferRequest) -> str | None:
+def user_of(asked: InferRequest) -> str | None:
+    """Who asks, where a request says so."""
     user = asked.parameters.get("user")
     if user is not None and not isinstance(user, str):
         raise RequestError(f"parameters.user: is {user!r}; it is a text")
     return user
 
 
-async def _infer(
-    service: Service, asked: InferRequest, inputs: dict[str, Any], gone: asyncio.Future[Any]
+async def answer(
+    service: Service,
+    asked: InferRequest,
+    inputs: dict[str, Any],
+    gone: asyncio.Future[Any] | None = None,
+    seconds: float | None = None,
 ) -> tuple[Outputs, list[str]]:
-    """The outputs by name, and the versions that gave them, of a model that is renewed while it is served."""
+    """The outputs by name, and the versions that gave them, of a model that is renewed while it is served.
+
+    Args:
+        service: the model.
+        asked: what is asked of it; of its inputs names and shapes alone are looked at.
+        inputs: the inputs by name.
+        gone: is done when the client has left.
+        seconds: for the answer, beside what the request and the server say.
+    """
     timeout = asked.parameters.get("timeout")  # microseconds, as Triton has it
     if timeout is not None and type(timeout) is not int:
         raise RequestError(f"parameters.timeout: is {timeout!r}; it is a number of microseconds")
-    seconds = None if timeout is None else min(timeout, _LONGEST) / 1e6
+    if timeout is not None:
+        seconds = min(min(timeout, _LONGEST) / 1e6, math.inf if seconds is None else seconds)
     if ITEMS not in inputs:
         raw = await service.ask_raw(_only_arrays(inputs), timeout=seconds, gone=gone)
         return {name: raw[name] for name in _wanted(asked, list(raw), list(raw))}, []

@@ -98,9 +98,8 @@ def read_request(
     for tensor in asked.inputs:
         if tensor.name in found:
             raise RequestError(f"input {tensor.name}: is there twice")
-        _check(tensor)
-        if tensor.datatype == "BYTES" and math.prod(tensor.shape) > max_values:
-            raise TooLarge(f"input {tensor.name}: has {tensor.shape} texts; {max_values} are allowed (--max-values)")
+        check_tensor(tensor)
+        check_texts(tensor, max_values)
         size = tensor.parameters.get("binary_data_size")
         if size is None:
             found[tensor.name] = _from_json(tensor)
@@ -110,7 +109,7 @@ def read_request(
                 f"input {tensor.name}: binary_data_size is {size!r} and {len(rest)} bytes are left; "
                 "data and binary_data_size exclude each other"
             )
-        found[tensor.name], rest = _from_binary(tensor, rest[:size]), rest[size:]
+        found[tensor.name], rest = tensor_of(tensor, rest[:size]), rest[size:]
     if len(rest):
         raise RequestError(f"the body has {len(rest)} bytes more than its inputs")
     return asked, found
@@ -131,7 +130,7 @@ def write_response(
         datatype = "BYTES" if isinstance(tensor, TextTensor) else datatype_of(str(tensor.dtype))
         row: dict[str, Any] = {"name": name, "shape": list(tensor.shape), "datatype": datatype}
         if name in binary:
-            parts.append(_to_binary(tensor))
+            parts.append(bytes_of(tensor))
             row["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
             row["data"] = tensor.elements if isinstance(tensor, TextTensor) else tensor.ravel().tolist()
@@ -140,7 +139,8 @@ def write_response(
     return b"".join((json, *parts)), len(json) if parts else None
 
 
-def _check(tensor: TensorIn) -> None:
+def check_tensor(tensor: TensorIn) -> None:
+    """Raise RequestError for a shape or a type that no tensor has."""
     if len(tensor.shape) > _MAX_AXES:
         raise RequestError(f"input {tensor.name}: it has {len(tensor.shape)} axes; {_MAX_AXES} are allowed")
     if not all(0 <= extent <= _MAX_EXTENT for extent in tensor.shape):
@@ -186,7 +186,14 @@ def _flat(data: list[Any]) -> list[Any]:
     return data
 
 
-def _from_binary(tensor: TensorIn, data: memoryview) -> np.ndarray | TextTensor:
+def check_texts(tensor: TensorIn, most: int) -> None:
+    """Raise TooLarge for more texts than a request may have."""
+    if tensor.datatype == "BYTES" and math.prod(tensor.shape) > most:
+        raise TooLarge(f"input {tensor.name}: has {tensor.shape} texts; {most} are allowed (--max-values)")
+
+
+def tensor_of(tensor: TensorIn, data: memoryview) -> np.ndarray | TextTensor:
+    """The array or the texts that bytes stand for; RequestError where they are not as many as the shape asks for."""
     count = math.prod(tensor.shape)
     if tensor.datatype == "BYTES":
         elements = _elements(tensor.name, data, count)
@@ -216,7 +223,8 @@ def _elements(name: str, data: memoryview, most: int) -> list[str]:
     return found
 
 
-def _to_binary(tensor: np.ndarray | TextTensor) -> bytes:
+def bytes_of(tensor: np.ndarray | TextTensor) -> bytes:
+    """The bytes that stand for it."""
     if isinstance(tensor, TextTensor):
         encoded = [text.encode() for text in tensor.elements]
         return b"".join(struct.pack("<I", len(text)) + text for text in encoded)

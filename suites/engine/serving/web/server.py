@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -28,6 +28,9 @@ from suites.engine.serving.web.app import make_app
 from suites.engine.serving.web.connections import Bounds
 from suites.engine.serving.web.http import BODY_SECONDS
 from suites.engine.serving.web.log import Log
+
+if TYPE_CHECKING:
+    from suites.engine.serving.web.rpc import Rpc
 
 _LOG_SECONDS = 1.0  # at the end, for what was said last
 _SWITCH_SECONDS = 0.0005  # the interpreter's default lets a worker that has its results wait 5 ms for the HTTP thread
@@ -50,6 +53,7 @@ class Place:
             can reach answers to every name.
         origins: sites whose pages may ask, such as https://example.org.
         certificate, key: files in PEM format, for TLS; without them it speaks plain HTTP.
+        grpc_port: where it answers over gRPC too; 0 takes a free one, None answers over HTTP only.
     """
 
     host: str = "127.0.0.1"
@@ -62,6 +66,7 @@ class Place:
     origins: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
+    grpc_port: int | None = None
 
     @property
     def any_host(self) -> bool:
@@ -74,6 +79,7 @@ class Server:
 
     Attributes:
         url: where it answers once `run` was called.
+        grpc_address: where it answers over gRPC; None where it does not.
         models: the models.
     """
 
@@ -118,8 +124,12 @@ class Server:
         )
         self._socket = _listen(place.host, place.port)
         host = f"[{place.host}]" if ":" in place.host else place.host
+        self.grpc_address = None if place.grpc_port is None else f"{host}:{_free(place.host, place.grpc_port)}"
         self.url = f"{'https' if place.certificate else 'http'}://{host}:{self._socket.getsockname()[1]}"
-        self._server = _DrainingServer(_config(self.models, place, self._say), self.models, place)
+        make_rpc = (
+            None if self.grpc_address is None else partial(_rpc, self.models, self.grpc_address, place, self._say)
+        )
+        self._server = _DrainingServer(_config(self.models, place, self._say), self.models, place, make_rpc)
 
     @property
     def service(self) -> Service:
@@ -183,16 +193,30 @@ class _Loop(asyncio.SelectorEventLoop):
 class _DrainingServer(uvicorn.Server):
     """Once told to end it takes no requests, says so to who asks for its health, and ends when it has answered all."""
 
-    def __init__(self, config: uvicorn.Config, models: Models, place: Place) -> None:
+    def __init__(
+        self, config: uvicorn.Config, models: Models, place: Place, make_rpc: Callable[[], Rpc] | None = None
+    ) -> None:
         super().__init__(config)
         self._models = models
         self._place = place
+        self._make_rpc = make_rpc
         self._until: float | None = None
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve on these sockets until it is told to end."""
         with asyncio.Runner(loop_factory=partial(_Loop, self._place.header_seconds)) as runner:
             runner.run(self.serve(sockets=sockets))
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve, over gRPC too where it is wanted."""
+        rpc = None if self._make_rpc is None else self._make_rpc()
+        if rpc is not None:
+            await rpc.start()
+        try:
+            await super().serve(sockets)
+        finally:
+            if rpc is not None:
+                await rpc.stop(0)  # what was taken is answered
 
     def begin_drain(self) -> None:
         """Take no requests from here on; from any thread."""
@@ -212,6 +236,27 @@ class _DrainingServer(uvicorn.Server):
         """Return whether to end."""
         over = self._until is not None and (self._models.inside == 0 or time.monotonic() > self._until)
         return await super().on_tick(counter) or over
+
+
+def _rpc(models: Models, address: str, place: Place, say: Callable[[str], None]) -> Rpc:
+    """What answers over gRPC; only who wants it needs the library."""
+    from suites.engine.serving.web.rpc import Rpc
+
+    return Rpc(
+        models,
+        address,
+        token=place.token,
+        most=place.max_connections,
+        certificate=place.certificate,
+        key=place.key,
+        say=say,
+    )
+
+
+def _free(host: str, port: int) -> int:
+    """The port, or a free one for 0; raises OSError if it is taken."""
+    with _listen(host, port) as found:
+        return int(found.getsockname()[1])
 
 
 def _config(models: Models, place: Place, say: Callable[[str], None]) -> uvicorn.Config:
