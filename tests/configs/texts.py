@@ -58,6 +58,10 @@ def tsv(arguments: Arguments, classes: int) -> None:
     if group:  # four rows of each question, half of them right
         cells = [(str(at // 4), " ".join(words_of(at // 4)), " ".join(words_of(100 + at))) for at in range(len(rows))]
         rows = [row | dict(zip((group, text, pair), own, strict=True)) for row, own in zip(rows, cells, strict=True)]
+    elif pair:
+        rows = [row | {pair: " ".join(words_of(100 + number))} for number, row in enumerate(rows)]
+    if not arguments.get("columns"):
+        columns = [*columns, *(name for name in (pair, group) if name)]
     header = [] if arguments.get("columns") else ["\t".join(columns)]
     found = header + ["\t".join(row.get(column, "x") for column in columns) for row in rows]
     put(arguments["path"], "".join(f"{line}\n" for line in found))

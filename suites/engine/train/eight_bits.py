@@ -45,6 +45,11 @@ def train_in_8_bits(task: Task, config: Config, kept: RunFolder | None) -> Itera
     if checkpoint is not None:
         put_as(task, checkpoint["model"])
         return
+    if missing := [name for name in task.eval_inputs if name not in task.train_inputs]:
+        raise ConfigError(
+            f"eight_bits: training batches have no {', '.join(missing)}, which {type(task).__name__} reads when it "
+            "predicts, so nothing measures its ranges; train it in float32"
+        )
     runtime = build_runtime(config)
     settings: EightBitsSettings = config.build("eight_bits")
     how = Quantization("static", settings.method, settings.batches)
