@@ -113,6 +113,20 @@ def models() -> Iterator[Files]:
     yield {"m.onnx": gathering_loop(3, 5).SerializeToString()}
 
 
+def tflite() -> Iterator[Files]:
+    """TensorFlow Lite's files: half precision, 8 bits, sparse constants, shapes in constants."""
+    from tests.framework.tflite.cases import CASES
+    from tests.framework.tflite.models import small_eight, small_network
+    from tests.framework.tflite.test_hostile import listed, rows, sparse
+
+    yield {"m.tflite": small_network()}
+    yield {"m.tflite": small_eight(signed=True)}
+    yield {"m.tflite": small_eight(signed=False)}
+    yield {"m.tflite": sparse([0, 1], [rows(3), listed([0, 1, 1, 3], [2, 0, 3])], [5, 6, 7])}
+    for name in ("strided slice", "space to batch", "bilinear from the corner", "pad", "gather", "matrices", "tile"):
+        yield {"m.tflite": CASES[name][0]}
+
+
 def programs() -> Iterator[Files]:
     """program.json and its weights: an operator, a loop, one with weights and what an export adds."""
     import tempfile
@@ -264,6 +278,7 @@ MAKERS: dict[str, Callable[[], Iterator[Files]]] = {
     "image": pictures,
     "weights": weights,
     "onnx": models,
+    "tflite": tflite,
     "native": programs,
     "program": programs,
     "source": archives,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from framework.errors import NotSupportedError
 from framework.graph.ir import Operation, Value
 from framework.onnx.exporters.image import convolved
 from framework.onnx.writer import TO_BACK, Writer, exports
@@ -79,6 +80,8 @@ def quantized_add(w: Writer, op: Operation) -> None:
 @exports("quantized_conv2d")
 def quantized_conv2d(w: Writer, op: Operation) -> None:
     """Conv of DequantizeLinear of x and of the weights, each filter with its scale."""
+    if op.attr("dtype") == "int32":
+        raise NotSupportedError("onnx: plain sums of 8-bit convolutions, as of TensorFlow Lite's files, are not written")
     x, residual = _given(op, "x"), op.input("residual")
     image = _floats(w, op, "x", w.image(x))
     y = convolved(w, op, "Conv", [image, _kernel(w, op), *_bias(w, op)])
