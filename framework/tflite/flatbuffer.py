@@ -75,7 +75,6 @@ class FlatBuffer:
         self._meter.take(count * width)
         return start, count
 
-
     def octets(self, start: int, size: int) -> np.ndarray:
         """Bytes of the file from `start` on; they count against the limit."""
         self._meter.take(size)

@@ -18,7 +18,7 @@ from framework.nn.layer import Layer, parameter
 from framework.tensors import Tensor
 from framework.tflite import operators as _operators  # fills the table of converters
 from framework.tflite.interpreter import Interpreter
-from framework.tflite.reading import ModelText, TensorText, read_model
+from framework.tflite.reading import ModelText, TensorText, plain_constants, read_model
 
 del _operators
 
@@ -29,7 +29,6 @@ _WEIGHT_INPUTS = {
     "PRELU": (1,),
     "BATCH_MATMUL": (1,),
 }
-_HALF = {"float16": "float32"}
 
 
 class Model(Layer):
@@ -47,7 +46,7 @@ class Model(Layer):
 
     def __init__(self, text: ModelText) -> None:
         super().__init__()
-        _fold_halves(text)
+        plain_constants(text)
         self._text = text
         self._interpreter = Interpreter(text)
         self.inputs: list[TensorText] = [text.tensors[i] for i in text.inputs]
@@ -95,24 +94,6 @@ class Model(Layer):
     def in_float(self) -> list[str]:
         """Which nodes of an 8-bit file are computed in float32 between two roundings, as 'OPERATOR name'."""
         return [f"{node.op} {node.name}" for node in self._interpreter.in_float()]
-
-
-def _fold_halves(text: ModelText) -> None:
-    """Takes half-precision constants as the float32 ones that a DEQUANTIZE or DENSIFY makes of them."""
-    kept = []
-    for node in text.nodes:
-        x = text.tensors[node.inputs[0]] if node.inputs and node.inputs[0] >= 0 else None
-        is_plain = node.op == "DENSIFY" or (node.op == "DEQUANTIZE" and x is not None and x.dtype == "float16")
-        if is_plain and x is not None and x.array is not None and len(node.outputs) == 1:
-            y = text.tensors[node.outputs[0]]
-            y.array = x.array.astype(_HALF.get(str(x.dtype), x.dtype) if node.op == "DEQUANTIZE" else x.array.dtype)
-        else:
-            kept.append(node)
-    text.nodes = kept
-    used = {i for node in kept for i in node.inputs} | set(text.outputs)
-    for i, t in enumerate(text.tensors):
-        if i not in used:
-            t.array = None
 
 
 def _weights_of(text: ModelText) -> list[int]:

@@ -235,8 +235,8 @@ class _Reader:
         if given is not None and kind not in (0, schema.OPTION_KINDS.get(op, kind)):
             raise self.buffer.fail(f"damaged: {op} '{name}' has options of kind {kind}, those of another operator")
         given = given if kind else None
-        for key, field, kind, default in schema.OPTIONS.get(op, ()):
-            options[key] = given.number(field, kind, default) if given is not None else default
+        for key, field, form, default in schema.OPTIONS.get(op, ()):
+            options[key] = given.number(field, form, default) if given is not None else default
         if op in schema.LISTS and given is not None:
             key, field = schema.LISTS[op]
             if given.has(field):
@@ -269,3 +269,21 @@ class _Reader:
     def is_empty(tensor: TensorText) -> bool:
         """Whether it is a constant without elements, which has no data either."""
         return 0 in tensor.shape
+
+
+def plain_constants(text: ModelText) -> None:
+    """Takes constants of half precision, and sparse ones, as what a DEQUANTIZE or DENSIFY makes of them."""
+    kept = []
+    for node in text.nodes:
+        x = text.tensors[node.inputs[0]] if node.inputs and node.inputs[0] >= 0 else None
+        is_plain = x is not None and (node.op == "DENSIFY" or (node.op == "DEQUANTIZE" and x.dtype == "float16"))
+        if x is not None and is_plain and x.array is not None and len(node.outputs) == 1:
+            y = text.tensors[node.outputs[0]]
+            y.array = x.array if node.op == "DENSIFY" else x.array.astype(np.float32)
+        else:
+            kept.append(node)
+    text.nodes = kept
+    used = {i for node in kept for i in node.inputs} | set(text.outputs)
+    for i, t in enumerate(text.tensors):
+        if i not in used:
+            t.array = None

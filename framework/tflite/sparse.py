@@ -67,8 +67,6 @@ def dense_of(sparsity: Table, data: bytes, kind: np.dtype, shape: Sequence[int],
     return dense
 
 
-
-
 def _listed(level: Table, before: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Which row of the level before each entry belongs to, and its place."""
     fail = level.buffer.fail

@@ -165,13 +165,14 @@ void infer_sums(InferContext& c, const Shape& y) {
         });
 
 PADDOCK_OP(requantize, "x, scale, bias? -> y")
-    .doc("Whole numbers times a scale, rounded as fixed-point hardware and TensorFlow Lite's reference do: with scale = "
-         "m * 2^e, m in [0.5, 1) in 31 bits, y = round(round((x + bias) * 2^max(e, 0) * m) / 2^max(-e, 0)) + y_zero, "
-         "cut to [low, high]. The inner rounding takes halves up, the outer away from 0: two roundings, so that y "
-         "differs from the nearest number by one step at times. What leaves 32 bits before the end is cut to them. "
-         "The result is the same on every instruction set. Source: Jacob et al. 2018 (arXiv:1712.05877), section "
-         "2.2.\n\n"
-         "x: [..., K] int32; scale: [K] or [1] float64, in (0, 2^30); bias: [K] int32; y: [..., K] of `dtype`.")
+    .doc(
+        "Whole numbers times a scale, rounded as fixed-point hardware and TensorFlow Lite's reference do: with scale = "
+        "m * 2^e, m in [0.5, 1) in 31 bits, y = round(round((x + bias) * 2^max(e, 0) * m) / 2^max(-e, 0)) + y_zero, "
+        "cut to [low, high]. The inner rounding takes halves up, the outer away from 0: two roundings, so that y "
+        "differs from the nearest number by one step at times. What leaves 32 bits before the end is cut to them. "
+        "The result is the same on every instruction set. Source: Jacob et al. 2018 (arXiv:1712.05877), section "
+        "2.2.\n\n"
+        "x: [..., K] int32; scale: [K] or [1] float64, in (0, 2^30); bias: [K] int32; y: [..., K] of `dtype`.")
     .attr("y_zero", AttrType::kInt, int64_t{0}, "Added to the result: the number that stands for 0.")
     .attr("low", AttrType::kInt, int64_t{-128}, "The least result, within the range of `dtype`.")
     .attr("high", AttrType::kInt, int64_t{127}, "The largest result, within the range of `dtype`.")

@@ -81,7 +81,9 @@ def quantized_add(w: Writer, op: Operation) -> None:
 def quantized_conv2d(w: Writer, op: Operation) -> None:
     """Conv of DequantizeLinear of x and of the weights, each filter with its scale."""
     if op.attr("dtype") == "int32":
-        raise NotSupportedError("onnx: plain sums of 8-bit convolutions, as of TensorFlow Lite's files, are not written")
+        raise NotSupportedError(
+            "onnx: the sums of 8-bit convolutions alone, as in TensorFlow Lite's files, are not written"
+        )
     x, residual = _given(op, "x"), op.input("residual")
     image = _floats(w, op, "x", w.image(x))
     y = convolved(w, op, "Conv", [image, _kernel(w, op), *_bias(w, op)])

@@ -16,7 +16,7 @@ from framework.tflite.operators.eight import all_eight, requantized
 from framework.tflite.registry import tflite_op
 
 _BITS = 20
-_ANY = {"low": -(2**31), "high": 2**31 - 1, "dtype": "int32"}
+_LOW, _HIGH = -(2**31), 2**31 - 1
 
 
 @tflite_op("ADD", "SUB", "MUL", eight="own")
@@ -41,7 +41,9 @@ def _sum(node: Node, a: Tensor, b: Tensor) -> Tensor:
     coarse = 2 * max(scales)
     y_scale, _ = one(node, node.y[0])
     terms = [
-        internal.requantize(_rows(_centred(node, x, i) * (1 << _BITS)), _factor(scale / coarse), **_ANY)
+        internal.requantize(
+            _rows(_centred(node, x, i) * (1 << _BITS)), _factor(scale / coarse), low=_LOW, high=_HIGH, dtype="int32"
+        )
         for i, (x, scale) in enumerate(zip((a, b), scales, strict=True))
     ]
     first, second = (ops.reshape(t, shape=list(shape_of(x)) or []) for t, x in zip(terms, (a, b), strict=True))

@@ -10,6 +10,7 @@ from framework.tensors import Tensor
 from framework.tflite.interpreter import Node, dequantized, quantized, steps_of
 from framework.tflite.operators.common import FUSED, activated, pads_of, positive, shape_of
 from framework.tflite.operators.eight import Window, convolved
+from framework.tflite.reading import TensorText
 from framework.tflite.registry import tflite_op
 
 
@@ -70,19 +71,17 @@ def _in_eight(node: Node, weight: Tensor) -> bool:
     return all(steps_of(t) is not None for t in (x, w, y)) and not weight.is_traced
 
 
-def _as_floats(
-    node: Node, x: Tensor, weight: Tensor, bias: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
+def _as_floats(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """Inputs in float32: files with 8-bit weights alone, or whose result is float32."""
-    found = []
-    for value, t in zip((x, weight, bias), [*node.x, None], strict=False):
-        if value is not None and t is not None and t.steps is not None and value.dtype in ("int8", "uint8", "int32"):
+
+    def one(value: Tensor, t: TensorText | None) -> Tensor:
+        if t is not None and t.steps is not None and value.dtype in ("int8", "uint8", "int32"):
             value = dequantized(value, t.steps)
-        found.append(value)
-    for value in found:
-        if value is not None and value.dtype != "float32":
+        if value.dtype != "float32":
             raise node.fail(f"takes float32 or 8-bit numbers that have a scale, not {value.dtype}")
-    return found[0], found[1], found[2]
+        return value
+
+    return one(x, node.x[0]), one(weight, node.x[1]), None if bias is None else one(bias, node.x[2])
 
 
 def _rounded(node: Node, y: Tensor) -> Tensor:
@@ -90,9 +89,7 @@ def _rounded(node: Node, y: Tensor) -> Tensor:
 
 
 @tflite_op("TRANSPOSE_CONV")
-def transpose_conv(
-    node: Node, shape: Tensor, weight: Tensor, x: Tensor, bias: Tensor | None = None
-) -> Tensor:
+def transpose_conv(node: Node, shape: Tensor, weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
     """The gradient of a convolution: `shape` is that of the result."""
     sh, sw = positive(node, int(node.option("stride_h")), int(node.option("stride_w")))
     _, height, width, _ = node.ints(shape, "shape")

@@ -54,9 +54,15 @@ def convolved(
     _, x_zero = one(node, node.x[0])
     parts = [
         internal.quantized_conv2d(
-            *(x, term, filters.ones),
-            **{"stride": window.stride, "padding": window.padding, "dilation": window.dilation},
-            **{"groups": window.groups, "x_zero": x_zero, "dtype": "int32"},
+            x,
+            term,
+            filters.ones,
+            stride=window.stride,
+            padding=window.padding,
+            dilation=window.dilation,
+            groups=window.groups,
+            x_zero=x_zero,
+            dtype="int32",
         )
         for term in filters.terms
     ]
@@ -68,8 +74,7 @@ def requantized(node: Node, sums: Tensor, factors: Tensor, bias: Tensor | None =
     """int32 sums as the node's result: times `factors`, plus its zero point, cut to its activation's range."""
     _, zero = one(node, node.y[0])
     low, high = range_of(node)
-    attrs = {"y_zero": zero, "low": low, "high": high, "dtype": str(node.y[0].dtype)}
-    return internal.requantize(sums, factors, bias, **attrs)
+    return internal.requantize(sums, factors, bias, y_zero=zero, low=low, high=high, dtype=str(node.y[0].dtype))
 
 
 def range_of(node: Node) -> tuple[int, int]:

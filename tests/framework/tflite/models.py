@@ -84,9 +84,11 @@ def _value(out: bytearray, value: Any) -> int:
             place = at + 4 + 4 * i
             struct.pack_into("<I", out, place, _table(out, item) - place)
         return at
-    array = np.frombuffer(value.encode() if isinstance(value, str) else value, np.uint8) if not isinstance(
-        value, np.ndarray
-    ) else value
+    array = (
+        np.frombuffer(value.encode() if isinstance(value, str) else value, np.uint8)
+        if not isinstance(value, np.ndarray)
+        else value
+    )
     while (len(out) + 4) % max(4, array.itemsize):
         out.append(0)
     at = len(out)

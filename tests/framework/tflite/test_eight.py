@@ -153,10 +153,11 @@ def test_damaged_steps_are_refused():
         open_model(single("ABS", [("int8", [4], steps(-1.0))], [4], "int8", steps(1.0)))
     with pytest.raises(CheckpointError, match="has 3 scales along axis 0"):
         open_model(single("ABS", [("int8", [4], steps([1.0, 1.0, 1.0]))], [4], "int8", steps(1.0)))
+    x = ("int8", [1, 2, 2, 2], steps([1.0, 1.0]) | {"axis": 3})
+    file = single("CONV_2D", [x, (octets(1, 1, 1, 2), steps(1.0)), None], [1, 2, 2, 1], "int8", steps(1.0),
+                  padding="VALID", stride_h=1, stride_w=1)  # fmt: skip
     with pytest.raises(NotSupportedError, match=r"'x0' \(int8\) has no scale, or one a channel"):
-        load(single("CONV_2D", [("int8", [1, 2, 2, 2], steps([1.0, 1.0]) | {"axis": 3}), (octets(1, 1, 1, 2), steps(1.0)),
-                                None], [1, 2, 2, 1], "int8", steps(1.0), padding="VALID", stride_h=1, stride_w=1)
-             )  # fmt: skip
+        load(file)
 
 
 # CRC-32 of what LiteRT 2.3.0's reference kernels (BUILTIN_REF) give for the picture below; see test_peers.py.

@@ -1,5 +1,6 @@
 """Files that lie: refused with a message of ours, never a crash, never more than their limits."""
 
+import contextlib
 import random
 import struct
 
@@ -29,10 +30,8 @@ def test_a_file_cut_anywhere_is_refused_or_read():
 @pytest.mark.parametrize("start", range(0, 600, 150))
 def test_damaged_files_are_refused_or_read(start):
     for seed in range(start, start + 150):
-        try:
+        with contextlib.suppress(PaddockError):
             load(mutated(WHOLE[seed % 3], random.Random(seed)))
-        except PaddockError:
-            pass
 
 
 def word(file, at, value, form="<I"):
