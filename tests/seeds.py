@@ -24,7 +24,8 @@ STATE = {"a.weight": np.ones((2, 3), np.float32), "b": np.arange(4)}
 
 def whole_files(kinds: Collection[str] = ()) -> Iterator[tuple[str, Files]]:
     """(kind of reader, files by name), of these kinds, by default of each maker once; others are not imported."""
-    wanted = kinds or MAKERS.keys() - {"native"}  # whose files are those of "program"
+    # The files of "native" are those of "program"; "tflite" has a test of its own, and leaves others their numbers.
+    wanted = kinds or MAKERS.keys() - {"native", "tflite"}
     yield from ((kind, files) for kind, made in MAKERS.items() if kind in wanted for files in made())
 
 
@@ -111,6 +112,20 @@ def models() -> Iterator[Files]:
     from tests.framework.onnx.test_hostile import gathering_loop
 
     yield {"m.onnx": gathering_loop(3, 5).SerializeToString()}
+
+
+def tflite() -> Iterator[Files]:
+    """TensorFlow Lite's files: half precision, 8 bits, sparse constants, shapes in constants."""
+    from tests.framework.tflite.cases import CASES
+    from tests.framework.tflite.models import small_eight, small_network
+    from tests.framework.tflite.test_hostile import listed, rows, sparse
+
+    yield {"m.tflite": small_network()}
+    yield {"m.tflite": small_eight(signed=True)}
+    yield {"m.tflite": small_eight(signed=False)}
+    yield {"m.tflite": sparse([0, 1], [rows(3), listed([0, 1, 1, 3], [2, 0, 3])], [5, 6, 7])}
+    for name in ("strided slice", "space to batch", "bilinear from the corner", "pad", "gather", "matrices", "tile"):
+        yield {"m.tflite": CASES[name][0]}
 
 
 def programs() -> Iterator[Files]:
@@ -264,6 +279,7 @@ MAKERS: dict[str, Callable[[], Iterator[Files]]] = {
     "image": pictures,
     "weights": weights,
     "onnx": models,
+    "tflite": tflite,
     "native": programs,
     "program": programs,
     "source": archives,

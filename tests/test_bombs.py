@@ -54,6 +54,10 @@ def test_3000_damaged_programs_are_read_or_refused_by_the_native_reader():
     run_mutations(3000, "--kinds", "native")
 
 
+def test_3000_damaged_files_of_tensorflow_lite_are_read_or_refused():
+    run_mutations(3000, "--kinds", "tflite")
+
+
 def run_mutations(count, *more):
     words = [sys.executable, "-m", "tests.mutations", "--count", str(count), *more]
     done = subprocess.run(words, capture_output=True, text=True)

@@ -5,6 +5,7 @@ Letters: N objects, H W size of a heatmap, L points.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import cv2
@@ -34,9 +35,18 @@ class Reader:
             heatmaps: of the inputs.
             matrices: float64 [N, 2, 3], what led from files to inputs.
         """
-        points, scores = decoded(heatmaps, self.stride, self.sigma)
-        rows = [back(places.astype(np.float64), matrix) for places, matrix in zip(points, matrices, strict=True)]
-        return np.array(rows).reshape(points.shape), scores
+        return _in_files(*decoded(heatmaps, self.stride, self.sigma), matrices)
+
+    def read(self, outputs: Mapping[str, np.ndarray], matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of a network's outputs: `heatmaps`, or `points` [N, L, 3] in pixels of the inputs with scores."""
+        if "points" in outputs:
+            return _in_files(outputs["points"][..., :2], outputs["points"][..., 2], matrices)
+        return self(outputs["heatmaps"], matrices)
+
+
+def _in_files(points: np.ndarray, scores: np.ndarray, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rows = [back(places.astype(np.float64), matrix) for places, matrix in zip(points, matrices, strict=True)]
+    return np.array(rows).reshape(points.shape), scores
 
 
 def drawn(points: np.ndarray, size: tuple[int, int], stride: float, sigma: float) -> np.ndarray:

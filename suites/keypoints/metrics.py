@@ -73,8 +73,8 @@ class PoseMetric(Metric):
         self._rows: dict[str, list[np.ndarray]] = {name: [] for name in _KEPT}
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in `heatmaps` [N, H, W, L] of one batch."""
-        points, scores = self._reader(outputs["heatmaps"], batch["matrices"])
+        """Takes in `heatmaps` [N, H, W, L] or `points` [N, L, 3] of one batch."""
+        points, scores = self._reader.read(outputs, batch["matrices"])
         for name, values in {**batch, "points": points, "scores": scores}.items():
             if name in _KEPT:
                 self._rows[name].append(np.array(values, np.float64))

@@ -86,7 +86,7 @@ class PoseProcessor(ImageProcessor):
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, Any]]:
         """For each picture `keypoints`, {name: [x, y, score]} in its pixels."""
         found = []
-        for places, heights in zip(*self._reader(outputs["heatmaps"], batch["matrices"]), strict=True):
+        for places, heights in zip(*self._reader.read(outputs, batch["matrices"]), strict=True):
             rows = zip(self._pose.names, places, heights, strict=True)
             keypoints = {name: [round(float(x), 2), round(float(y), 2), round(float(s), 4)] for name, (x, y), s in rows}
             found.append({"keypoints": keypoints})

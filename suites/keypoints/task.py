@@ -77,6 +77,9 @@ class KeypointsTask(VisionTask):
         more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
         super().__init__(model, train, eval, num_classes, more_eval)
+        if model.gives_points and train is not None:
+            name = type(model).__name__
+            raise ConfigError(f"data.train: {name} gives points of its own and is not trained; leave it out")
         self._targets, self._figures = targets or Targets(), figures or Figures()
         self._reader = Reader(model.stride, self._targets.sigma)
 
@@ -102,8 +105,10 @@ class KeypointsTask(VisionTask):
         return {"heatmap": Loss(ops.sum(each) / asked, asked)}
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """`heatmaps` float32 [N, H/s, W/s, L]."""
+        """`heatmaps` float32 [N, H/s, W/s, L]; of a network that gives points, `points` float32 [N, L, 3]."""
         images = inputs["images"]
+        if self.model.gives_points:
+            return {"points": self.model.points(images)}
         maps = self.model(images)
         if self._targets.flip:
             mirrored = ops.flip(self.model(ops.flip(images, axes=(2,))), axes=(2,))

@@ -68,6 +68,15 @@ def read_onnx(path: Path) -> object:
         return load(path)
 
 
+@reader("tflite")
+def read_tflite(path: Path) -> object:
+    from framework.limits import allow
+    from framework.tflite import load
+
+    with allow(nodes=100_000):
+        return load(path)
+
+
 @reader("config")
 def read_config(path: Path) -> object:
     from suites.engine.config.config import load_config
@@ -274,6 +283,27 @@ def chain_of(count: int, last: str) -> dict[str, bytes]:
     names = ["x", *(f"v{i}" for i in range(count))]
     nodes = [helper.make_node("Neg", [a], [b]) for a, b in itertools.pairwise(names)]
     return onnx_model([*nodes, helper.make_node("Neg", [last], ["y"])])
+
+
+@bomb("tflite", "10,000 operators of one place with 100,000 inputs")
+def shared_operators() -> dict[str, bytes]:
+    import numpy as np
+
+    from tests.framework.tflite.models import Scalar, Shared, flatbuffer
+
+    tensor = {0: np.array([4], np.int32), 1: Scalar("b", 0), 3: "x"}
+    node = {0: Scalar("I", 0), 1: np.zeros(100_000, np.int32), 2: np.ones(1, np.int32)}
+    graph = {0: [tensor, tensor], 1: np.zeros(1, np.int32), 2: np.ones(1, np.int32), 3: Shared(node, 10_000)}
+    return {"x.tflite": flatbuffer({0: Scalar("I", 3), 1: [{0: Scalar("b", 101)}], 2: [graph], 4: [{}]})}
+
+
+@bomb("tflite", "a constant of a terabyte")
+def large_fill() -> dict[str, bytes]:
+    import numpy as np
+
+    from tests.framework.tflite.models import single
+
+    return {"x.tflite": single("FILL", [np.full(2, 2**20, np.int32), np.array(1.0, np.float32)], [1, 1])}
 
 
 bomb("onnx", "50,000 nodes, the last of which is wrong")(lambda: chain_of(50_000, "nothing"))

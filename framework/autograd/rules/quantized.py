@@ -10,4 +10,5 @@ no_gradient(
     "dequantize_linear",
     "quantized_conv2d",
     "quantized_add",
+    "requantize",
 )

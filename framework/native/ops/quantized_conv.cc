@@ -69,6 +69,15 @@ OpDef& ending_attrs(OpDef& op) {
       .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc);
 }
 
+// quantized_conv2d that gives its sums.
+void infer_sums(InferContext& c, const Shape& y) {
+  for (const char* name : {"bias", "residual"})
+    if (c.has(name)) c.attr_error("dtype is 'int32', the plain sums; add the ", name, " afterwards");
+  if (c.attr<std::string>("activation") != "none")
+    c.attr_error("dtype is 'int32', the plain sums; take activation 'none'");
+  c.out(0, y, DType::kI32);
+}
+
 [[maybe_unused]] OpDef& quantized_conv2d =
     step_attrs(
         step_attrs(
@@ -80,7 +89,8 @@ OpDef& ending_attrs(OpDef& op) {
                              "v = sum * (x_scale * weight_scale / y_scale) + bias / y_scale + (residual - "
                              "residual_zero) * (residual_scale / y_scale), through the activation, whose 6 is "
                              "6 / y_scale; y = round(v) + y_zero, halves to even, cut to the type's range. Factors in "
-                             "brackets are rounded once. Borders are x_zero, which stands for 0.\n\n"
+                             "brackets are rounded once. Borders are x_zero, which stands for 0. With dtype 'int32' "
+                             "y is the sums themselves, and weight_scale is not looked at.\n\n"
                              "x: [N, H, W, C] uint8 or int8; weight: [K, R, S, C/groups] int8; weight_scale, bias: [K] "
                              "float32; residual: [N, P, Q, K] uint8, int8 or float32; y: [N, P, Q, K] of `dtype`."))),
                 "x"),
@@ -88,7 +98,7 @@ OpDef& ending_attrs(OpDef& op) {
         "y")
         .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
         .attr("dtype", AttrType::kString, std::string("uint8"), "The type of y.")
-        .choices({"uint8", "int8", "float32"})
+        .choices({"uint8", "int8", "float32", "int32"})
         .attr("algorithm", AttrType::kString, std::string("auto"),
               "'auto' takes the processor's 8-bit dot products (VNNI) where it has them, 'widening' does without; the "
               "result is the same.")
@@ -113,6 +123,7 @@ OpDef& ending_attrs(OpDef& op) {
           c.expect_shape("weight_scale", {weight[0]});
           if (c.has("bias")) c.expect_shape("bias", {weight[0]});
           expect_steps(c, "x", c.in("x").dtype);
+          if (choice(c, "dtype") == 3) return infer_sums(c, y);
           const DType type = choice(c, "dtype") == 2 ? DType::kF32 : byte_type(c);
           if (type != DType::kF32) expect_steps(c, "y", type);
           if (c.has("residual")) {
@@ -152,6 +163,44 @@ OpDef& ending_attrs(OpDef& op) {
           c.expect_shape("b", c.shape("a"));
           c.out(0, c.shape("a"), byte_type(c));
         });
+
+PADDOCK_OP(requantize, "x, scale, bias? -> y")
+    .doc(
+        "Whole numbers times a scale, rounded as fixed-point hardware and TensorFlow Lite's reference do: with scale = "
+        "m * 2^e, m in [0.5, 1) in 31 bits, y = round(round((x + bias) * 2^max(e, 0) * m) / 2^max(-e, 0)) + y_zero, "
+        "cut to [low, high]. The inner rounding takes halves up, the outer away from 0: two roundings, so that y "
+        "differs from the nearest number by one step at times. What leaves 32 bits before the end is cut to them. "
+        "The result is the same on every instruction set. Source: Jacob et al. 2018 (arXiv:1712.05877), section "
+        "2.2.\n\n"
+        "x: [..., K] int32; scale: [K] or [1] float64, in (0, 2^30); bias: [K] int32; y: [..., K] of `dtype`.")
+    .attr("y_zero", AttrType::kInt, int64_t{0}, "Added to the result: the number that stands for 0.")
+    .attr("low", AttrType::kInt, int64_t{-128}, "The least result, within the range of `dtype`.")
+    .attr("high", AttrType::kInt, int64_t{127}, "The largest result, within the range of `dtype`.")
+    .attr("dtype", AttrType::kString, std::string("int8"), "The type of y.")
+    .choices({"uint8", "int8", "int32"})
+    .internal()
+    .infer([](InferContext& c) {
+      c.expect_rank_at_least("x", 1);
+      c.expect_dtype("x", DType::kI32);
+      c.expect_dtype("scale", DType::kF64);
+      c.expect_rank("scale", 1);
+      const Shape& x = c.shape("x");
+      const int64_t channels = x.back();
+      if (c.shape("scale")[0] != 1) c.expect_shape("scale", {channels});
+      if (c.has("bias")) {
+        c.expect_dtype("bias", DType::kI32);
+        c.expect_shape("bias", {channels});
+      }
+      constexpr DType kTypes[] = {DType::kU8, DType::kI8, DType::kI32};
+      constexpr int64_t kLow[] = {0, -128, INT32_MIN}, kHigh[] = {255, 127, INT32_MAX};
+      const size_t type = choice(c, "dtype");
+      const int64_t low = c.attr<int64_t>("low"), high = c.attr<int64_t>("high"), zero = c.attr<int64_t>("y_zero");
+      if (low < kLow[type] || high > kHigh[type] || low > high)
+        c.attr_error("low is ", low, " and high ", high, ", but they must lie in order in [", kLow[type], ", ",
+                     kHigh[type], "], as their type ", dtype_name(kTypes[type]), " does");
+      if (zero < INT32_MIN || zero > INT32_MAX) c.attr_error("y_zero is ", zero, " but must fit 32 bits");
+      c.out(0, x, kTypes[type]);
+    });
 
 }  // namespace
 }  // namespace paddock

@@ -79,6 +79,8 @@ def quantized_add(w: Writer, op: Operation) -> None:
 @exports("quantized_conv2d")
 def quantized_conv2d(w: Writer, op: Operation) -> None:
     """Conv of DequantizeLinear of x and of the weights, each filter with its scale."""
+    if op.attr("dtype") == "int32":
+        return _sums(w, op)
     x, residual = _given(op, "x"), op.input("residual")
     image = _floats(w, op, "x", w.image(x))
     y = convolved(w, op, "Conv", [image, _kernel(w, op), *_bias(w, op)])
@@ -94,13 +96,25 @@ def quantized_conv2d(w: Writer, op: Operation) -> None:
     w.set_image(op.outputs[0], y if op.outputs[0].dtype == "float32" else _bytes(w, op, y))
 
 
-def _kernel(w: Writer, op: Operation) -> str:
-    weight, scale = _given(op, "weight"), _given(op, "weight_scale")
+def _sums(w: Writer, op: Operation) -> None:
+    """ConvInteger: the sums alone."""
+    x = _given(op, "x")
+    zero = w.constant(np.array(op.attr("x_zero"), x.dtype))
+    w.set_image(op.outputs[0], convolved(w, op, "ConvInteger", [w.image(x), _integers(w, op), zero]))
+
+
+def _integers(w: Writer, op: Operation) -> str:
+    """The weights as they are, [K, C/groups, R, S]."""
+    weight = _given(op, "weight")
     known = w.array(weight)
     if known is None:
-        kernel = w.node("Transpose", [w.get(weight)], perm=TO_BACK)
-    else:
-        kernel = w.constant(known.transpose(TO_BACK), name=weight.name)
+        return w.node("Transpose", [w.get(weight)], perm=TO_BACK)
+    return w.constant(known.transpose(TO_BACK), name=weight.name)
+
+
+def _kernel(w: Writer, op: Operation) -> str:
+    weight, scale = _given(op, "weight"), _given(op, "weight_scale")
+    kernel = _integers(w, op)
     zeros = w.constant(np.zeros(weight.shape[0], np.int8))
     return w.node("DequantizeLinear", [kernel, w.get(scale), zeros], axis=0)
 

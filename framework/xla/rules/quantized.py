@@ -82,9 +82,29 @@ def _convolution(
 ) -> Array:
     step = 1.0 if dtype == "float32" else y_scale
     sums = plain_sums(x.astype(jnp.int32) - x_zero, weight.astype(jnp.int32), **window)
+    if dtype == "int32":
+        return sums
     v = sums.astype(jnp.float32) * (weight_scale * np.float32(x_scale / step))
     v = v if bias is None else v + bias * np.float32(1 / step)
     if residual is not None and residual.dtype != jnp.float32:
         residual = _values(residual, residual_zero, residual_scale / step)
     v = ended(v, residual, lambda v: _activated(v, activation, slope, 6 / step), residual_last)
     return v if dtype == "float32" else _bytes(v, y_zero, dtype)
+
+
+@rule("requantize")
+def _requantize(
+    call: Call, x: Array, scale: Array, bias: Array | None = None, *, y_zero: int, low: int, high: int, dtype: str
+) -> Array:
+    least, most = (jnp.int64(getattr(np.iinfo(np.int32), end)) for end in ("min", "max"))
+    part, exponent = jnp.frexp(scale)
+    multiplier = jnp.floor(part * 2.0**31 + 0.5).astype(jnp.int64)
+    carry = multiplier == 1 << 31
+    multiplier, exponent = jnp.where(carry, multiplier // 2, multiplier), exponent + carry
+    left, right = (jnp.maximum(e, 0).astype(jnp.int64) for e in (exponent, -exponent))
+    multiplier, right = (jnp.where(exponent < -31, 0, v) for v in (multiplier, right))
+    sums = jnp.clip(x.astype(jnp.int64) + (0 if bias is None else bias.astype(jnp.int64)), least, most)
+    once = (jnp.clip(sums << left, least, most) * multiplier + (1 << 30)) >> 31
+    half = jnp.where(right > 0, (jnp.int64(1) << right) >> 1, 0)
+    y = (once + half - ((right > 0) & (once < 0))) >> right
+    return jnp.clip(y + y_zero, low, high).astype(dtype)

@@ -5,7 +5,10 @@ Letters: N objects, H W image size, s stride of the heatmaps, L points.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from framework import nn
+from framework.tensors import Tensor
 from suites.engine.registry import register_role
 from suites.vision.pose import COCO_PERSON, FACE_68, FACE_POINTS, MPII_PERSON, Pose
 
@@ -18,10 +21,16 @@ class PoseModel(nn.Layer):
     Attributes:
         pose: what the L points are.
         stride: s.
+        gives_points: whether it has `points` of its own, in place of heatmaps that are read. It is not trained then.
     """
 
     pose: Pose
     stride: int
+    gives_points: ClassVar[bool] = False
+
+    def points(self, images: Tensor) -> Tensor:
+        """Points [N, L, 3] of images [N, H, W, 3]: x, y in their pixels, and a score."""
+        raise NotImplementedError(f"{type(self).__name__} gives heatmaps")
 
 
 register_role("pose_model", PoseModel, doc="A network of points.")

@@ -53,7 +53,7 @@ int32_t zero_of_y(const KernelContext& c, const Tensor& y) {
 PADDOCK_CPU_KERNEL(quantized_conv2d) {
   const Tensor& y = c.out(0);
   if (y.numel() == 0) return;
-  const bool bytes = y.dtype() != DType::kF32;
+  const bool bytes = y.dtype() != DType::kF32 && y.dtype() != DType::kI32;
   const double y_scale = bytes ? c.attr<double>("y_scale") : 1;
   const UnsignedInput x(c, "x");
   Int8Conv conv{conv_geometry(c, c.in("x").shape(), c.in("weight").shape(), y.shape()),
@@ -69,7 +69,8 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
   float *factor = ends.as<float>(), *bias = factor + room;
   std::fill_n(factor, 2 * room, 0.0f);
   const float *scale = c.in("weight_scale").data<float>(), *given = c.maybe<float>("bias");
-  for (int64_t k = 0; k < channels; ++k) {
+  const bool plain_sums = y.dtype() == DType::kI32;
+  for (int64_t k = 0; k < (plain_sums ? 0 : channels); ++k) {
     factor[k] = ratio(c.attr<double>("x_scale") * static_cast<double>(scale[k]), y_scale);
     bias[k] = given ? ratio(static_cast<double>(given[k]), y_scale) : 0.0f;
     if (!std::isfinite(factor[k]) || !std::isfinite(bias[k]))
@@ -94,6 +95,8 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
   }
   if (bytes)
     end.y8 = static_cast<uint8_t*>(y.raw());
+  else if (plain_sums)
+    end.sums = y.data<int32_t>();
   else
     end.y32 = y.data<float>();
   end.zero = bytes ? zero_of_y(c, y) : 0;
@@ -164,6 +167,59 @@ PADDOCK_CPU_KERNEL(quantized_add) {
     }
   });
   if (y.dtype() == DType::kI8) turn_signs(end.y8, end.y8, y.numel());
+}
+
+// A factor as 31 bits and a shift.
+struct FixedPoint {
+  int32_t multiplier;
+  int left, right;
+};
+
+FixedPoint fixed_point(double scale, int64_t k) {
+  if (!(scale > 0 && scale < 0x1p30))
+    fail(ErrorKind::kNumerics, "requantize: scale[", k, "] is ", scale, " but must lie in (0, 2^30)");
+  int exponent;
+  auto fixed = static_cast<int64_t>(std::round(std::frexp(scale, &exponent) * 0x1p31));
+  if (fixed == int64_t{1} << 31) fixed /= 2, ++exponent;
+  if (exponent < -31) return {0, 0, 0};
+  return {static_cast<int32_t>(fixed), std::max(exponent, 0), std::max(-exponent, 0)};
+}
+
+PADDOCK_INLINE int64_t within32(int64_t v) { return std::clamp<int64_t>(v, INT32_MIN, INT32_MAX); }
+
+PADDOCK_INLINE int64_t rescaled(int64_t x, const FixedPoint& f) {
+  const int64_t product = within32(within32(x) << f.left) * f.multiplier;
+  const int64_t once = (product + (int64_t{1} << 30)) >> 31;  // halves up
+  const int64_t half = f.right ? int64_t{1} << (f.right - 1) : 0;
+  return (once + half - (f.right && once < 0 ? 1 : 0)) >> f.right;  // halves away from 0
+}
+
+template <class T>
+void requantize(const int32_t* x, const int32_t* bias, const FixedPoint* scale, bool each, T* y, int64_t rows,
+                int64_t channels, int64_t zero, int64_t low, int64_t high) {
+  parallel_for(rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, channels)), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      for (int64_t k = 0; k < channels; ++k) {
+        const int64_t sum = int64_t{x[r * channels + k]} + (bias ? bias[k] : 0);
+        y[r * channels + k] = static_cast<T>(std::clamp(rescaled(sum, scale[each ? k : 0]) + zero, low, high));
+      }
+  });
+}
+
+PADDOCK_CPU_KERNEL(requantize) {
+  const Tensor &x = c.in("x"), &scale = c.in("scale"), &y = c.out(0);
+  if (y.numel() == 0) return;
+  const int64_t channels = x.shape().back(), rows = y.numel() / channels, count = scale.numel();
+  const Scratch factors(static_cast<size_t>(count) * sizeof(FixedPoint));
+  auto* factor = factors.as<FixedPoint>();
+  for (int64_t k = 0; k < count; ++k) factor[k] = fixed_point(scale.data<double>()[k], k);
+  const auto run = [&]<class T>(T* to) {
+    requantize(x.data<int32_t>(), c.maybe<int32_t>("bias"), factor, count > 1, to, rows, channels,
+               c.attr<int64_t>("y_zero"), c.attr<int64_t>("low"), c.attr<int64_t>("high"));
+  };
+  if (y.dtype() == DType::kI32) return run(y.data<int32_t>());
+  if (y.dtype() == DType::kI8) return run(y.data<int8_t>());
+  run(y.data<uint8_t>());
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ struct Requantize {
   int32_t residual_zero = 0;
   uint8_t* y8 = nullptr;
   float* y32 = nullptr;
+  int32_t* sums = nullptr;  // where the sums themselves are wanted
   int32_t zero = 0;
 
   bool plain() const { return y8 && !residual8 && !residual32 && activation != Activation::kLeakyRelu; }
@@ -95,6 +96,11 @@ template <bool kPlain>
 PADDOCK_INLINE void finish_sums(const Requantize& r, const int32_t* sums, int64_t channel, int64_t lanes, int64_t at) {
   constexpr int64_t kLanes = Vec<float>::kSize;
   const float low = r.low(), high = r.high();
+  if constexpr (!kPlain)
+    if (r.sums) {
+      std::memcpy(r.sums + at, sums, static_cast<size_t>(lanes) * sizeof(int32_t));
+      return;
+    }
   for (int64_t j = 0; j < lanes; j += kLanes) {
     const Vec<float> v = to_float(load_int32s(sums + j)) * Vec<float>::load(r.factor + channel + j) +
                          Vec<float>::load(r.bias + channel + j);

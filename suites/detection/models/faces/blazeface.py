@@ -21,9 +21,10 @@ from suites.detection.anchor_boxes import AnchorGrid, AnchorLevel
 from suites.detection.losses.anchored import SSDLoss
 from suites.detection.matching import rows_of
 from suites.detection.models.base import Detections, Head, NoNeck, PostProcess, Targets
+from suites.detection.models.faces.full_range import FULL_RANGE, FullRangeBackbone, numbered
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.ssd import CODE
-from suites.detection.models.torchvision_names import convs
+from suites.detection.models.torchvision_names import convs, placed
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
@@ -35,7 +36,7 @@ SCHEME = "blazeface"
 # Left and right are the person's.
 POINTS = Pose(("right_eye", "left_eye", "nose", "mouth", "right_ear", "left_ear"), mirrored=(1, 0, 2, 3, 5, 4))
 _COUNT = len(POINTS.names)
-Camera = Literal["front", "back"]
+Camera = Literal["front", "back", "full_range"]
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,36 @@ class _FromPriors:
 
 @dataclass(frozen=True)
 class _Camera:
-    """What differs: input side, blocks (channels out, stride), and the sizes of priors as shares of the side."""
+    """What differs: input side, blocks (channels out, stride), and the sizes of priors as shares of the side.
+
+    Attributes:
+        sizes: of the squares at each cell, one tuple a level.
+        least: the score from which on a face counts.
+    """
 
     side: int
     blocks: tuple[tuple[int, int], ...]
-    levels: tuple[int, int]
-    strides: tuple[int, int]
-    smallest: float
+    levels: tuple[int, ...]
+    strides: tuple[int, ...]
+    sizes: tuple[tuple[float, ...], ...]
+    least: float
+
+
+def _spread(smallest: float) -> tuple[tuple[float, ...], ...]:
+    """Four sizes and those between them, two at each cell of the finer map: MediaPipe's SSD anchors."""
+    sizes = [smallest + (0.75 - smallest) * i / 3 for i in range(4)]
+    between = [math.sqrt(a * b) for a, b in zip(sizes, [*sizes[1:], 1.0], strict=True)]
+    flat = [size for pair in zip(sizes, between, strict=True) for size in pair]
+    return tuple(flat[:2]), tuple(flat[2:])
 
 
 _FRONT = (24, 1), (28, 1), (32, 2), (36, 1), (42, 1), (48, 2), (56, 1), (64, 1), (72, 1), (80, 1), (88, 1)
 _BACK = *[(24, 1)] * 7, (24, 2), *[(24, 1)] * 7, (48, 2), *[(48, 1)] * 7, (96, 2), *[(96, 1)] * 7
 _CAMERAS = {
-    "front": _Camera(128, (*_FRONT, (96, 2), *[(96, 1)] * 4), (10, 15), (8, 16), 0.1484375),
-    "back": _Camera(256, (*_BACK, (96, 2)), (30, 31), (16, 32), 0.15625),
+    "front": _Camera(128, (*_FRONT, (96, 2), *[(96, 1)] * 4), (10, 15), (8, 16), _spread(0.1484375), 0.75),
+    "back": _Camera(256, (*_BACK, (96, 2)), (30, 31), (16, 32), _spread(0.15625), 0.65),
+    "full_range": _Camera(192, (), (), (4,), (((0.1484375 + 0.75) / 2,),), 0.6),
 }
-_PER_CELL = (2, 6)
 _MAX_LOGIT = 100.0  # MediaPipe's limit
 
 
@@ -88,7 +103,7 @@ class BlazeFaceBackbone(Backbone):
 
     schemes: tuple[str, ...] = (SCHEME,)
 
-    def __init__(self, camera: Camera) -> None:
+    def __init__(self, camera: Literal["front", "back"]) -> None:
         super().__init__()
         what = _CAMERAS[camera]
         self.camera = camera
@@ -154,14 +169,14 @@ class _Block(nn.Layer):
 
 
 class BlazeFaceHead(Head):
-    """A score, a box and six points at each prior: 1x1 convolutions on both maps.
+    """A score, a box and six points at each prior: 1x1 convolutions on each map.
 
     A prior predicts in pixels of the input from its cell's middle: centre, width and height of the box, and each point.
     Parameters: `cls_outs.I`, `box_outs.I`; channel a * 16 + k is number k of prior a.
 
     Args:
-        in_channels: of the two maps.
-        strides: of the two maps.
+        in_channels: of the maps.
+        strides: of the maps.
         camera: whose priors they are; they say which prior learns which face.
         loss: what is minimised; an overlap of 0.35 with the prior makes a positive.
         postprocess: how detections are chosen.
@@ -181,9 +196,10 @@ class BlazeFaceHead(Head):
         super().__init__()
         self.anchors = _priors(_CAMERAS[camera])
         self.loss = loss or SSDLoss(overlap=0.35)
-        least = 0.75 if camera == "front" else 0.65
-        self.postprocess = postprocess or PostProcess(least, 896, 0.3, 100)
-        pairs = list(zip(in_channels, _PER_CELL, strict=True))
+        what = _CAMERAS[camera]
+        count = sum(len(own) * (what.side // s) ** 2 for own, s in zip(what.sizes, what.strides, strict=True))
+        self.postprocess = postprocess or PostProcess(what.least, count, 0.3, 100)
+        pairs = [(c, len(sizes)) for c, sizes in zip(in_channels, what.sizes, strict=True)]
         self.cls_outs = nn.LayerList(nn.Conv2d(c, each, 1) for c, each in pairs)
         self.box_outs = nn.LayerList(
             nn.Conv2d(c, each * (4 + 2 * _COUNT), 1, bias_initializer=_FromPriors(level.cells))
@@ -260,13 +276,14 @@ class BlazeFaceHead(Head):
 
 @register("detector")
 class BlazeFace(OneStageDetector):
-    """MediaPipe's BlazeFace: 0.1 million parameters, one class, six named points a face (`POINTS`).
+    """MediaPipe's BlazeFace: 0.1 to 0.5 million parameters, one class, six named points a face (`POINTS`).
 
     Args:
-        camera: "front" for faces near by (128 x 128 pixels), "back" for smaller ones (256 x 256).
+        camera: "front" for faces near by (128 x 128 pixels), "back" for smaller ones (256 x 256), "full_range" for
+            faces up to 5 metres away (192 x 192).
         loss: what is minimised.
-        postprocess: how detections are chosen; by default at least 0.75 (front) or 0.65 (back), overlaps over 0.3 are
-            one face.
+        postprocess: how detections are chosen; by default at least 0.75 (front), 0.65 (back) or 0.6 (full range);
+            overlaps over 0.3 are one face.
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
@@ -280,31 +297,36 @@ class BlazeFace(OneStageDetector):
         if camera not in _CAMERAS:
             raise AttributeValueError(f"BlazeFace: camera is '{camera}'; it must be one of {', '.join(_CAMERAS)}")
         head: Factory[Head] = Factory.of(BlazeFaceHead, camera=camera, loss=loss, postprocess=postprocess)
-        super().__init__(BlazeFaceBackbone(camera), head, Factory.of(NoNeck), pretrained)
+        backbone = FullRangeBackbone() if camera == "full_range" else BlazeFaceBackbone(camera)
+        super().__init__(backbone, head, Factory.of(NoNeck), pretrained)
         self.landmarks, self.pose = _COUNT, POINTS
 
     @property
     def schemes(self) -> tuple[str, ...]:
         """Whose names its tensors have."""
-        return (SCHEME,)
+        return self.backbone.schemes
 
     def names_in(self, scheme: str) -> Names:
-        """Names in the PyTorch files of github.com/hollance/BlazeFace-PyTorch."""
-        backbone = {f"backbone.{ours}": source for ours, source in self.backbone.names_in(scheme).sources.items()}
+        """Names in the PyTorch files of github.com/hollance/BlazeFace-PyTorch, or in MediaPipe's of the full range."""
+        if scheme == FULL_RANGE:
+            backbone = placed(self.backbone.names_in(scheme), "backbone.", "")
+            convolutions = sum(name.startswith("conv_2d") for s in backbone.sources.values() for name in s.names) // 2
+            heads = ("head.cls_outs.0", "head.box_outs.0")
+            return backbone | Names(numbered("conv_2d", heads, convolutions))
+        found = {f"backbone.{ours}": source for ours, source in self.backbone.names_in(scheme).sources.items()}
         pairs: dict[str, str] = {}
         for i, level in enumerate((8, 16)):  # so in both files
             pairs |= {f"head.cls_outs.{i}": f"classifier_{level}", f"head.box_outs.{i}": f"regressor_{level}"}
-        return Names({**backbone, **convs(pairs)})
+        return Names({**found, **convs(pairs)})
 
 
 def _priors(camera: _Camera) -> AnchorGrid:
-    """Squares of four sizes and those between them: MediaPipe's SSD anchors, whose sizes inference does not use."""
-    sizes = [camera.smallest + (0.75 - camera.smallest) * i / 3 for i in range(4)]
-    between = [math.sqrt(a * b) for a, b in zip(sizes, [*sizes[1:], 1.0], strict=True)]
-    sides = [camera.side * side for pair in zip(sizes, between, strict=True) for side in pair]
-    cells = [(-s / 2, -s / 2, s / 2, s / 2) for s in sides]
-    fine, coarse = camera.strides
-    return AnchorGrid((AnchorLevel(tuple(cells[:2]), fine, 0.5), AnchorLevel(tuple(cells[2:]), coarse, 0.5)))
+    """Squares around the middle of each cell; their sizes say which prior learns which face, no more."""
+    levels = []
+    for sizes, stride in zip(camera.sizes, camera.strides, strict=True):
+        halves = [camera.side * size / 2 for size in sizes]
+        levels.append(AnchorLevel(tuple((-h, -h, h, h) for h in halves), stride, 0.5))
+    return AnchorGrid(tuple(levels))
 
 
 def _overlaps(a: Tensor, b: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Weight files of several frameworks as named arrays.
 
 safetensors, PyTorch's .bin, .pt and .pth, Paddle's .pdparams, Detectron2's .pkl, darknet's .weights with its .cfg, and
-the tensors inside of an .onnx file.
+the tensors inside of an .onnx or .tflite file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from suites.engine.weights.formats.darknet import read_darknet
 from suites.engine.weights.formats.onnx_tensors import read_onnx
 from suites.engine.weights.formats.pickles import STORAGE_TYPES, Inert, Name, Refused, load_pickle
 from suites.engine.weights.formats.states import chosen_state
+from suites.engine.weights.formats.tflite_tensors import read_tflite
 
 _log = logging.getLogger(__name__)
 _NAMES = ("model.safetensors", "pytorch_model.bin", "model_state.pdparams", "saved_weights.pdparams")
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams", ".pkl", ".weights", ".onnx")
+_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams", ".pkl", ".weights", ".onnx", ".tflite")
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file that PyTorch before 1.6 wrote
 
 
@@ -72,8 +73,8 @@ def read_weights(path: Path, part: str | None = None, cfg: Path | None = None) -
     """All tensors of a checkpoint by the names it gives them; float16 and bfloat16 come as float32.
 
     Args:
-        path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl, .weights or .onnx file, or a folder with one (see
-            `find_weights`).
+        path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl, .weights, .onnx or .tflite file, or a folder with one
+            (see `find_weights`).
         part: of a file with several networks, the key of the one that is read; see `chosen_state`.
         cfg: the network's description, of darknet's files; by default the one beside the file.
 
@@ -106,6 +107,8 @@ def _read(file: Path, part: str | None, cfg: Path | None) -> dict[str, np.ndarra
         return read_darknet(file, cfg)
     if file.suffix == ".onnx":
         return read_onnx(file)
+    if file.suffix == ".tflite":
+        return read_tflite(file)
     if _is_zip(file):
         return _read_torch_zip(file, part)
     with open_file(file, "weight_bytes") as stream:

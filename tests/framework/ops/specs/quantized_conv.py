@@ -63,6 +63,8 @@ def convolution(
 ):  # fmt: skip
     step = 1.0 if dtype == "float32" else y_scale
     factor = (x_scale * weight_scale.astype(F32).astype(np.float64) / step).astype(F32)
+    if dtype == "int32":
+        return sums_of(x, weight, x_zero, stride, padding, dilation, groups).astype(np.int32)
     v = sums_of(x, weight, x_zero, stride, padding, dilation, groups).astype(F32) * factor
     v = v + (F32(0) if bias is None else (bias.astype(F32).astype(np.float64) / step).astype(F32))
     if residual is not None:
@@ -121,6 +123,9 @@ spec(
         conv((3, 17, 13, 12), 129, normal(129), taps=(3, 3), stride=2, padding=1, algorithm="widening", y_zero=77),
         conv((1, 17, 13, 80), 80, normal(80), taps=(3, 3), groups=80, padding=1, algorithm="widening", y_zero=77),
         conv((0, 4, 4, 4), 8),
+        conv((1, 5, 5, 20), 33, taps=(3, 3), dtype="int32"),
+        conv((1, 9, 11, 130), 130, taps=(3, 3), groups=130, padding=1, dtype="int32", signed=True),
+        conv((1, 6, 6, 3), 5, taps=(3, 3), dtype="int32", algorithm="widening"),
     ],
     errors=[
         refused(DTypeError, "x is float32 but must be uint8 or int8", (0, normal(1, 4, 4, 4))),
@@ -138,6 +143,8 @@ spec(
         refused(AttributeValueError, "'tanh'; takes", activation="tanh"),
         refused(AttributeValueError, "'float64'; takes", dtype="float64"),
         refused(AttributeValueError, "'vnni'; takes", algorithm="vnni"),
+        refused(AttributeValueError, "the plain sums; take activation 'none'", dtype="int32", activation="relu"),
+        refused(AttributeValueError, "the plain sums; add the bias", (3, scales(8)), dtype="int32"),
         refused(NumericsError, "channel 0 has the factor inf", (2, np.full(8, np.inf))),
     ],
 )  # fmt: skip
@@ -214,5 +221,67 @@ spec(
         Bad([octets(3), normal(3)], DTypeError, "b is float32 but must be uint8 or int8"),
         Bad([octets(3), octets(3)], AttributeValueError, "b_scale is 0", {"b_scale": 0.0}),
         Bad([octets(3), octets(3)], AttributeValueError, "'gelu'; takes", {"activation": "gelu"}),
+    ],
+)
+
+
+def fixed(scale):
+    """A factor as a whole number of 31 bits and a power of two (Jacob et al. 2018, section 2.2)."""
+    part, exponent = np.frexp(scale)
+    multiplier = int(np.floor(part * 2.0**31 + 0.5))
+    multiplier, exponent = (multiplier // 2, exponent + 1) if multiplier == 1 << 31 else (multiplier, exponent)
+    return (0, 0) if exponent < -31 else (multiplier, int(exponent))
+
+
+def within(v):
+    return max(-(2**31), min(2**31 - 1, v))
+
+
+def shifted(v, scale):
+    """v * scale in whole numbers of Python, rounded twice: halves up, then away from 0."""
+    multiplier, exponent = fixed(scale)
+    once = (within(within(v) << max(exponent, 0)) * multiplier + (1 << 30)) // (1 << 31)
+    unit = 1 << max(-exponent, 0)
+    return (abs(once) + unit // 2) // unit * (1 if once >= 0 else -1)
+
+
+def requantized(x, scale, bias=None, y_zero=0, low=-128, high=127, dtype="int8"):
+    y = np.zeros(x.shape, np.int64)
+    for place in np.ndindex(x.shape):
+        k = place[-1]
+        total = int(x[place]) + (0 if bias is None else int(bias[k]))
+        y[place] = shifted(total, float(scale[k if len(scale) > 1 else 0])) + y_zero
+    return np.clip(y, low, high).astype(dtype)
+
+
+def sums(*shape, size=1 << 20):
+    return np.random.default_rng(shape).integers(-size, size, shape).astype(np.int32)
+
+
+HALVES = np.array([[-3, -2, -1, 0, 1, 2, 3, 2**31 - 1, -(2**31)]], np.int32)
+WIDE = {"low": -(2**31), "high": 2**31 - 1, "dtype": "int32"}
+FACTORS = np.array([1e-3, 3e-4, 0.25, 1e-12, 0.9999999999], np.float64)
+
+spec(
+    "requantize",
+    reference=requantized,
+    gradient=False,
+    exact=True,
+    dtypes=["float64"],
+    samples=[
+        Sample([sums(2, 3, 5), FACTORS, sums(5)], {"y_zero": -7, "low": -100}),
+        Sample([sums(7, 33), np.array([1.7e-4])], {"y_zero": 131, "low": 0, "high": 255, "dtype": "uint8"}),
+        Sample([HALVES, np.array([0.5])], WIDE),
+        Sample([HALVES, np.array([0.25])], WIDE | {"y_zero": 3}),
+        Sample([HALVES, np.array([3.0])], WIDE),
+        Sample([sums(0, 4), np.array([0.5])], {}),
+    ],
+    errors=[
+        Bad([normal(3), np.array([0.5])], DTypeError, "x is float64 but must be int32"),
+        Bad([sums(3), np.array([0.5, 0.5])], ShapeError, r"scale has shape \[2\] but must have \[3\]"),
+        Bad([sums(3), np.array([0.5]), sums(2)], ShapeError, r"bias has shape \[2\] but must have \[3\]"),
+        Bad([sums(3), np.array([0.0])], NumericsError, r"scale\[0\] is 0 but must lie in"),
+        Bad([sums(3), np.array([0.5])], AttributeValueError, "low is -128 and high 127, .* uint8", {"dtype": "uint8"}),
+        Bad([sums(3), np.array([0.5])], AttributeValueError, "low is 5 and high 4", {"low": 5, "high": 4}),
     ],
 )

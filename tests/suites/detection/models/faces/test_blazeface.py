@@ -6,9 +6,11 @@ import pytest
 from framework import nn, no_grad, tensor
 from framework.errors import AttributeValueError
 from framework.optim import Adam
+from framework.tflite import Session, open_model
 from suites.detection.models.base import PostProcess
 from suites.detection.models.faces import BlazeFace
 from suites.engine.weights import load_wanted
+from suites.engine.weights.records import get_record
 from tests.suites.detection.models.helpers import (
     assert_exports,
     assert_exports_to_onnx,
@@ -16,6 +18,7 @@ from tests.suites.detection.models.helpers import (
     images_of,
     targets_of,
 )
+from tests.zoo import fetched
 
 SIZE = (64, 96)
 ALL = PostProcess(0.01, 60, 0.3, 10)
@@ -75,7 +78,7 @@ def test_a_published_file_fills_the_network_whose_cells_are_its_anchors(camera, 
     assert (theirs[:, 2:] == 1).all()  # their codes are in shares of the picture, so in pixels of these sides
 
 
-@pytest.mark.parametrize("camera", ["front", "back"])
+@pytest.mark.parametrize("camera", ["front", "back", "full_range"])
 def test_a_step_is_the_same_eagerly_and_as_a_program_and_learns_without_faces(camera):
     assert_trains_as_a_program(drawn(camera), classes=1, size=SIZE)
 
@@ -107,8 +110,21 @@ def test_onnx_runtime_finds_the_same(tmp_path):
 
 
 def test_a_camera_that_there_is_not_is_an_error():
-    with pytest.raises(AttributeValueError, match="camera is 'side'; it must be one of front, back"):
+    with pytest.raises(AttributeValueError, match="camera is 'side'; it must be one of front, back, full_range"):
         BlazeFace("side")
+
+
+def test_the_full_range_has_the_boxes_of_its_file(monkeypatch):
+    """The published network by our reader of its file, which `tests/framework/tflite` compares with its runtime."""
+    name = fetched("blazeface_full_range", monkeypatch)
+    model = BlazeFace("full_range", pretrained=name)
+    load_wanted(model)
+    images = np.random.default_rng(0).uniform(-1, 1, (1, 192, 192, 3)).astype(np.float32)
+    with no_grad():
+        scores, codes = model.head(model.maps(tensor(images)))
+    file = Session(open_model(get_record(name).weights()))
+    for ours, theirs in zip((codes, scores), file.run([images]), strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs, atol=3e-6 * np.abs(theirs).max())
 
 
 @pytest.mark.peers
