@@ -58,26 +58,30 @@ def parse(path: Path, schema: LogSchema, native: _core.LogSchema, group: int) ->
     used = {schema.columns[i] for i in schema.used}
     with open_parquet(path) as file:
         try:
-            table = _read_group(file, path, group, sorted(used))
+            table = read_group(file, path, group, sorted(used))
             rows = table.num_rows
             empty: _Texts = (np.empty(0, np.uint8), np.zeros(rows + 1, np.int64), None, None)
             columns = [_texts(table, name) if name in used else empty for name in schema.columns]
-        except pyarrow.ArrowException as error:
+        except (pyarrow.ArrowException, OSError) as error:
             raise DataError(f"{path}: row group {group} cannot be read ({error})") from None
     return _core.parse_log_columns(native, columns, rows)
 
 
-def _read_group(file: Any, path: Path, group: int, columns: Sequence[str]) -> Any:
-    """A row group as a table, read in parts: a few bytes of a file may stand for any number of equal texts."""
-    told = file.metadata.row_group(group)
-    packed = sum(told.column(i).total_compressed_size for i in range(told.num_columns))
+def read_group(file: Any, path: Path, group: int, columns: Sequence[str]) -> Any:
+    """A row group as a table, read in parts: a few bytes of a file may stand for any number of equal texts.
+
+    What the file says of its columns is not asked for: pyarrow ends the process where that is damaged.
+
+    Raises DataError for one that grows to more than its limit, OSError or ArrowException for one that is damaged.
+    """
+    packed = path.stat().st_size
     most, made, parts = max(current().free_bytes, current().log_growth * packed), 0, []
     for part in file.iter_batches(_PART_ROWS, row_groups=[group], columns=columns, use_threads=False):
         parts.append(part)
         made += part.nbytes
         if made > most:
             raise DataError(
-                f"{path}: row group {group} has {packed} bytes and grows to more than {most}. "
+                f"{path}: has {packed} bytes, of which row group {group} grows to more than {most}. "
                 f"{how_to_raise('log_growth')}"
             )
     return _pyarrow().Table.from_batches(parts, file.schema_arrow.empty_table().select(columns).schema)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from framework.data.logs.parquet import open_parquet, text_array
+from framework.data.logs.parquet import open_parquet, read_group, text_array
 from framework.errors import ConfigError, DataError
 from suites.ctr.datasets.encoding import Cell, Numbered, RawRows
 from suites.ctr.schema import Schema
@@ -30,11 +30,12 @@ def read_parquet(paths: list[str], schema: Schema) -> RawRows:
             raise DataError(f"{path}: no such file; {places_tried(path)}")
         with open_parquet(found) as file, _whole(found):
             names = [name for name in file.schema_arrow.names if name in schema.columns()]
-            table = file.read(columns=names)
+            parts = [read_group(file, Path(found), group, names) for group in range(file.num_row_groups)]
         if columns and set(columns) != set(names):
             raise DataError(f"{path}: its columns are {', '.join(names)}; expected are {', '.join(columns)}")
         for name in names:
-            columns.setdefault(name, []).extend(_cells(table.column(name)))
+            for part in parts:
+                columns.setdefault(name, []).extend(_cells(part.column(name)))
     name = ", ".join(paths)
     return RawRows(name, columns, Numbered(f"{name}, row"))
 
