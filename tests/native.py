@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Sequence
-from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,34 @@ class RawTensor(ctypes.Structure):
     )
 
 
+# A source of a key: a text as the command line has it, bytes, or a function.
+KeySource = str | Path | bytes | Callable[[], bytes]
+KeyFunction = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, POINTER(c_size_t))
+
+
+def set_key(options: c_void_p, name: bytes, source: KeySource) -> object:
+    """Names the source of a key; what is returned must live until the options are used."""
+    if isinstance(source, bytes):
+        checked(C.paddock_options_set_key(options, name, source, len(source)))
+    elif callable(source):
+
+        def ask(_: int, key: int, room: int, count: Any) -> int:
+            try:
+                given = source()
+                count[0] = len(given)
+                ctypes.memmove(key, given, min(room, len(given)))
+            except Exception:
+                return 1
+            return 0
+
+        held = KeyFunction(ask)
+        checked(C.paddock_options_set_key_function(options, name, held, None))
+        return held
+    else:
+        checked(C.paddock_options_set_text(options, name, str(source).encode()))
+    return None
+
+
 class NativeError(PaddockError):
     """What a function of the interface has refused; `status` by its name."""
 
@@ -70,6 +98,10 @@ def _library() -> ctypes.CDLL:
         getattr(library, f"paddock_{name}").argtypes = (c_void_p,)
     for name in ("input_info", "output_info"):
         getattr(library, f"paddock_{name}").argtypes = (c_void_p, c_int32, POINTER(Info))
+    library.paddock_signer.restype, library.paddock_signer.argtypes = c_char_p, (c_void_p,)
+    library.paddock_options_set_text.argtypes = (c_void_p, c_char_p, c_char_p)
+    library.paddock_options_set_key.argtypes = (c_void_p, c_char_p, c_char_p, c_size_t)
+    library.paddock_options_set_key_function.argtypes = (c_void_p, c_char_p, KeyFunction, c_void_p)
     library.paddock_run.argtypes = (c_void_p, c_void_p, c_int32)
     library.paddock_metadata_at.argtypes = (c_void_p, c_char_p, POINTER(c_char_p))
     library.paddock_output.argtypes = (c_void_p, c_int32, POINTER(RawTensor))
@@ -103,16 +135,29 @@ def raw_tensor(array: np.ndarray) -> RawTensor:
 class NativePredictor:
     """`paddock_predictor`, with errors as exceptions."""
 
-    def __init__(self, folder: Path | str, **options: int) -> None:
+    def __init__(
+        self, folder: Path | str, *, decrypt: KeySource | None = None, verify: KeySource | None = None, **options: int
+    ) -> None:
         self.handle = c_void_p()
         made = c_void_p()
         checked(C.paddock_options_new(byref(made)))
         try:
             for name, value in options.items():
                 checked(C.paddock_options_set(made, name.encode(), value))
+            held = [
+                set_key(made, name, source)
+                for name, source in ((b"decrypt", decrypt), (b"verify", verify))
+                if source is not None
+            ]
             checked(C.paddock_load(str(folder).encode(), made, byref(self.handle)))
         finally:
             C.paddock_options_free(made)
+        del held  # functions that were asked for keys
+
+    @property
+    def signer(self) -> str | None:
+        found = C.paddock_signer(self.handle)
+        return None if found is None else found.decode()
 
     def __del__(self) -> None:
         C.paddock_free(self.handle)

@@ -5,21 +5,15 @@
 
 #include "core/parallel.h"
 #include "op/isa.h"
-#include "predictor/paddock.h"
-#include "predictor/predictor.h"
+#include "predictor/guarded.h"
 
 using paddock::DType;
 using paddock::ErrorKind;
 using paddock::Tensor;
 using paddock::TensorType;
-
-struct paddock_options {
-  paddock::predictor::Options values;
-};
-
-struct paddock_predictor {
-  std::unique_ptr<paddock::predictor::Predictor> self;
-};
+using paddock::c_api::bad_argument;
+using paddock::c_api::expect;
+using paddock::c_api::guarded;
 
 namespace {
 
@@ -27,69 +21,6 @@ namespace predictor = paddock::predictor;
 
 static_assert(PADDOCK_BOOL == static_cast<int>(DType::kBool) && PADDOCK_BFLOAT16 == static_cast<int>(DType::kBF16) &&
               PADDOCK_INT64 == static_cast<int>(DType::kI64) && PADDOCK_MAX_RANK == paddock::kMaxRank);
-
-thread_local std::string last_error;
-
-paddock_status failed(paddock_status status, const char* what) noexcept {
-  try {
-    last_error = what;
-  } catch (...) {
-    last_error.clear();
-  }
-  return status;
-}
-
-paddock_status status_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kShape:
-      return PADDOCK_BAD_SHAPE;
-    case ErrorKind::kDType:
-      return PADDOCK_BAD_TYPE;
-    case ErrorKind::kAttribute:
-      return PADDOCK_BAD_ARGUMENT;
-    case ErrorKind::kNotSupported:
-      return PADDOCK_NOT_SUPPORTED;
-    case ErrorKind::kState:
-      return PADDOCK_BAD_STATE;
-    case ErrorKind::kNumerics:
-      return PADDOCK_NUMERICS;
-    case ErrorKind::kInternal:
-      break;
-  }
-  return PADDOCK_INTERNAL;
-}
-
-// Runs what may throw.
-template <class F>
-paddock_status guarded(F&& f) noexcept {
-  try {
-    f();
-    return PADDOCK_OK;
-  } catch (const predictor::FileError& e) {
-    return failed(PADDOCK_BAD_FILE, e.what());
-  } catch (const predictor::BusyError& e) {
-    return failed(PADDOCK_BUSY, e.what());
-  } catch (const predictor::MemoryError& e) {
-    return failed(PADDOCK_NO_MEMORY, e.what());
-  } catch (const paddock::Error& e) {
-    return failed(status_of(e.kind()), e.what());
-  } catch (const std::bad_alloc&) {
-    return failed(PADDOCK_NO_MEMORY, "no memory is left; make the inputs smaller");
-  } catch (const std::exception& e) {
-    return failed(PADDOCK_INTERNAL, e.what());
-  } catch (...) {  // of a user's operator
-    return failed(PADDOCK_INTERNAL, "an error of an unknown kind");
-  }
-}
-
-template <class... Args>
-[[noreturn]] void bad_argument(const Args&... args) {
-  paddock::fail(ErrorKind::kAttribute, args...);
-}
-
-void expect(const void* pointer, const char* what) {
-  if (!pointer) bad_argument(what, " is a null pointer");
-}
 
 // Kernels of the best instruction set, where nobody has chosen another. In a Python process that has loaded the core
 // already, those that it uses.
@@ -135,6 +66,14 @@ void set_option(predictor::Options& options, const std::string& name, int64_t va
   } else {
     bad_argument("there is no option '", name, "'; paddock.h lists them");
   }
+}
+
+paddock::sealing::KeySource& key_option(paddock_options* options, const char* name) {
+  expect(name, "name");
+  auto& keys = options->values.keys;
+  if (name == std::string_view("decrypt")) return keys.decrypt;
+  if (name == std::string_view("verify")) return keys.verify;
+  bad_argument("there is no key '", name, "'; there are decrypt and verify");
 }
 
 TensorType type_of(const paddock_tensor& t, int32_t index) {
@@ -210,7 +149,7 @@ int32_t paddock_interface_version(void) { return PADDOCK_INTERFACE_MAJOR * 1000 
 
 const char* paddock_version(void) { return PADDOCK_VERSION_TEXT; }
 
-const char* paddock_last_error(void) { return last_error.c_str(); }
+const char* paddock_last_error(void) { return paddock::c_api::last_error(); }
 
 const char* paddock_type_name(int32_t type) {
   return type < 0 || type >= paddock::kDTypeCount ? nullptr : paddock::dtype_name(static_cast<DType>(type));
@@ -261,6 +200,31 @@ paddock_status paddock_options_set(paddock_options* options, const char* name, i
   });
 }
 
+paddock_status paddock_options_set_text(paddock_options* options, const char* name, const char* text) {
+  return guarded([&] {
+    expect(options, "options");
+    expect(text, "text");
+    key_option(options, name) = paddock::sealing::key_of_text(text);
+  });
+}
+
+paddock_status paddock_options_set_key(paddock_options* options, const char* name, const void* key, size_t bytes) {
+  return guarded([&] {
+    expect(options, "options");
+    expect(key, "key");
+    key_option(options, name) = paddock::sealing::key_of_bytes(key, bytes);
+  });
+}
+
+paddock_status paddock_options_set_key_function(paddock_options* options, const char* name,
+                                                paddock_key_function function, void* context) {
+  return guarded([&] {
+    expect(options, "options");
+    if (!function) bad_argument("function is a null pointer");
+    key_option(options, name) = paddock::sealing::key_of_function(function, context);
+  });
+}
+
 void paddock_options_free(paddock_options* options) { delete options; }
 
 paddock_status paddock_load(const char* folder, const paddock_options* options, paddock_predictor** made) {
@@ -308,6 +272,10 @@ paddock_status paddock_output_info(const paddock_predictor* p, int32_t index, pa
     expect(p, "predictor");
     describe(p, p->self->outputs(), index, info);
   });
+}
+
+const char* paddock_signer(const paddock_predictor* p) {
+  return p && !p->self->signer().empty() ? p->self->signer().c_str() : nullptr;
 }
 
 const char* paddock_metadata(const paddock_predictor* p) { return p ? p->self->extra().c_str() : nullptr; }

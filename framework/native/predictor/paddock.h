@@ -21,7 +21,7 @@
 
 /* Of this interface: the major number changes when a program must be changed, the minor one with each addition. */
 #define PADDOCK_INTERFACE_MAJOR 1
-#define PADDOCK_INTERFACE_MINOR 0
+#define PADDOCK_INTERFACE_MINOR 1
 
 #define PADDOCK_MAX_RANK 8
 
@@ -115,6 +115,26 @@ PADDOCK_EXPORT paddock_status paddock_options_new(paddock_options** options);
 PADDOCK_EXPORT paddock_status paddock_options_set(paddock_options* options, const char* name, int64_t value);
 PADDOCK_EXPORT void paddock_options_free(paddock_options* options);
 
+/* Keys that a sealed export is opened with (docs/howto/sealed.md), by name:
+ *
+ *   "decrypt"  the key that encrypted it: 32 bytes, as they are, in hexadecimal or in Base64.
+ *   "verify"   its owner's public key, PEM. With it an export is opened only where that owner signed it.
+ *
+ * They are asked for when a sealed export is loaded, which needs OpenSSL's libcrypto.so.3 on the machine.
+ * PADDOCK_BAD_FILE where a key or the export does not fit, PADDOCK_NOT_SUPPORTED where there is no libcrypto. */
+
+/* From a source: the path of a file, "env:NAME" (an environment variable) or "command:WORDS" (what a program prints
+ * within 60 s; no shell reads the words). */
+PADDOCK_EXPORT paddock_status paddock_options_set_text(paddock_options* options, const char* name, const char* text);
+/* The bytes themselves; they are copied, and the copy is wiped when the options are freed. */
+PADDOCK_EXPORT paddock_status paddock_options_set_key(paddock_options* options, const char* name, const void* key,
+                                                      size_t bytes);
+/* From a function, which writes up to `room` bytes to `key` and their number to `bytes`, and returns 0; anything else
+ * is a failure, and so is a C++ exception. `context` is handed to it and must live until the options are freed. */
+typedef int32_t (*paddock_key_function)(void* context, void* key, size_t room, size_t* bytes);
+PADDOCK_EXPORT paddock_status paddock_options_set_key_function(paddock_options* options, const char* name,
+                                                               paddock_key_function function, void* context);
+
 /* Loads the folder that `paddock export` wrote. `options` may be null. */
 PADDOCK_EXPORT paddock_status paddock_load(const char* folder, const paddock_options* options,
                                            paddock_predictor** predictor);
@@ -128,6 +148,9 @@ PADDOCK_EXPORT int32_t paddock_output_count(const paddock_predictor* predictor);
 PADDOCK_EXPORT paddock_status paddock_input_info(const paddock_predictor* predictor, int32_t index, paddock_info* info);
 PADDOCK_EXPORT paddock_status paddock_output_info(const paddock_predictor* predictor, int32_t index,
                                                   paddock_info* info);
+/* The public key that signed a sealed export, 64 hexadecimal digits; null where nobody did. Without the key "verify" a
+ * signature is checked by this key, which anybody may have put there. Lives as long as the predictor. */
+PADDOCK_EXPORT const char* paddock_signer(const paddock_predictor* predictor);
 /* What the exporter stored beside the network (preprocessing, classes), as JSON; lives as long as the predictor. */
 PADDOCK_EXPORT const char* paddock_metadata(const paddock_predictor* predictor);
 

@@ -5,6 +5,7 @@
 //   const float* boxes = outputs[0].data<float>();
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -114,12 +115,36 @@ class Options {
     expect_ok(paddock_options_set(self_.get(), name.c_str(), value));
     return *this;
   }
+  // Keys of sealed exports: a file, "env:NAME" or "command:WORDS".
+  Options& decrypt(const std::string& source) { return key_source("decrypt", source); }
+  Options& verify(const std::string& source) { return key_source("verify", source); }
+  // A function that gives the bytes; what it throws becomes the error of loading.
+  Options& decrypt(std::function<std::string()> function) { return key_function("decrypt", std::move(function)); }
+  Options& verify(std::function<std::string()> function) { return key_function("verify", std::move(function)); }
   const paddock_options* get() const { return self_.get(); }
 
  private:
+  using KeyFunction = std::function<std::string()>;
+  Options& key_source(const char* name, const std::string& source) {
+    expect_ok(paddock_options_set_text(self_.get(), name, source.c_str()));
+    return *this;
+  }
+  Options& key_function(const char* name, KeyFunction function) {
+    functions_.push_back(std::make_unique<KeyFunction>(std::move(function)));
+    const auto ask = [](void* context, void* key, size_t room, size_t* bytes) -> int32_t {
+      const std::string given = (*static_cast<KeyFunction*>(context))();
+      *bytes = given.size();
+      given.copy(static_cast<char*>(key), room);
+      return 0;  // more bytes than there is room for are refused
+    };
+    expect_ok(paddock_options_set_key_function(self_.get(), name, ask, functions_.back().get()));
+    return *this;
+  }
+
   struct Free {
     void operator()(paddock_options* o) const { paddock_options_free(o); }
   };
+  std::vector<std::unique_ptr<KeyFunction>> functions_;
   std::unique_ptr<paddock_options, Free> self_;
 };
 
@@ -145,6 +170,11 @@ class Predictor {
 
   std::vector<TensorInfo> inputs() const { return infos(paddock_input_count(self_.get()), paddock_input_info); }
   std::vector<TensorInfo> outputs() const { return infos(paddock_output_count(self_.get()), paddock_output_info); }
+  // The public key that signed a sealed export, in hexadecimal; nothing where nobody did.
+  std::optional<std::string> signer() const {
+    const char* key = paddock_signer(self_.get());
+    return key ? std::optional<std::string>(key) : std::nullopt;
+  }
   std::string metadata() const { return paddock_metadata(self_.get()); }
   // The part of it at a JSON pointer such as "/processor/class_names/0"; nothing where there is none.
   std::optional<std::string> metadata(const std::string& pointer) {
