@@ -74,6 +74,17 @@ def set_key(options: c_void_p, name: bytes, source: KeySource) -> object:
     return None
 
 
+class Picture(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_uint32),
+        ("height", c_int32),
+        ("width", c_int32),
+        ("reserved", c_int32),
+        ("row_bytes", c_int64),
+        ("pixels", c_void_p),
+    )
+
+
 class NativeError(PaddockError):
     """What a function of the interface has refused; `status` by its name."""
 
@@ -98,6 +109,15 @@ def _library() -> ctypes.CDLL:
         getattr(library, f"paddock_{name}").argtypes = (c_void_p,)
     for name in ("input_info", "output_info"):
         getattr(library, f"paddock_{name}").argtypes = (c_void_p, c_int32, POINTER(Info))
+    library.paddock_prepare.argtypes = (c_void_p, c_void_p, c_int32, POINTER(c_void_p))
+    library.paddock_prepared_free.argtypes, library.paddock_prepared_free.restype = (c_void_p,), None
+    library.paddock_prepared_input.argtypes = (c_void_p, c_int32, POINTER(RawTensor))
+    for name in ("boxes_back", "points_back"):
+        getattr(library, f"paddock_{name}").argtypes = (c_void_p, c_int32, c_void_p, c_int64, c_void_p)
+    library.paddock_labels_back.argtypes = (c_void_p, c_int32, c_void_p, c_int32, c_int32, c_void_p)
+    library.paddock_masks_back.argtypes = (
+        (c_void_p, c_int32, c_void_p, c_int64, c_int32, c_void_p, ctypes.c_double, c_void_p)
+    )  # fmt: skip
     library.paddock_signer.restype, library.paddock_signer.argtypes = c_char_p, (c_void_p,)
     library.paddock_options_set_text.argtypes = (c_void_p, c_char_p, c_char_p)
     library.paddock_options_set_key.argtypes = (c_void_p, c_char_p, c_char_p, c_size_t)
@@ -130,6 +150,64 @@ def raw_tensor(array: np.ndarray) -> RawTensor:
     size = ctypes.sizeof(RawTensor)
     shape = (c_int64 * 8)(*array.shape)
     return RawTensor(size, TYPES.index(dtype), array.ndim, 0, shape, array.ctypes.data, array.nbytes)
+
+
+def view_of(t: RawTensor) -> np.ndarray:
+    """A tensor's memory as an array."""
+    name, shape = TYPES[t.type], tuple(t.shape[: t.rank])
+    dtype = bfloat16_type() if name == "bfloat16" else np.dtype(name)
+    memory = (ctypes.c_char * t.bytes).from_address(t.data) if t.bytes else b""
+    return np.frombuffer(memory, dtype).reshape(shape)
+
+
+class Prepared:
+    """`paddock_prepared` of pictures uint8 [H, W, 3], whose rows may lie apart."""
+
+    def __init__(self, model: NativePredictor, pictures: Sequence[np.ndarray]) -> None:
+        self.handle = c_void_p()
+        self._sizes = [picture.shape[:2] for picture in pictures]
+        size = ctypes.sizeof(Picture)
+        given = (Picture * len(pictures))(
+            *(Picture(size, *p.shape[:2], 0, p.strides[0], p.ctypes.data) for p in pictures)
+        )
+        checked(C.paddock_prepare(model.handle, given, len(pictures), byref(self.handle)))
+
+    def __del__(self) -> None:
+        C.paddock_prepared_free(self.handle)
+
+    def input(self, index: int) -> np.ndarray:
+        """A copy of what the model's input takes."""
+        t = RawTensor(ctypes.sizeof(RawTensor))
+        checked(C.paddock_prepared_input(self.handle, index, byref(t)))
+        return view_of(t).copy()
+
+    def boxes(self, picture: int, boxes: np.ndarray) -> np.ndarray:
+        """Float32 [M, 4] of the input in pixels of the picture."""
+        back = np.ascontiguousarray(boxes, np.float32).copy()
+        checked(C.paddock_boxes_back(self.handle, picture, back.ctypes.data, len(back), back.ctypes.data))
+        return back
+
+    def points(self, picture: int, points: np.ndarray) -> np.ndarray:
+        """Float32 [P, 2] of the input in pixels of the picture."""
+        given = np.ascontiguousarray(points, np.float32)
+        back = np.empty_like(given)
+        checked(C.paddock_points_back(self.handle, picture, given.ctypes.data, len(given), back.ctypes.data))
+        return back
+
+    def labels(self, picture: int, labels: np.ndarray) -> np.ndarray:
+        """Uint8 [H, W] of the input as those of the picture's pixels."""
+        back = np.empty(self._sizes[picture], np.uint8)
+        given = np.ascontiguousarray(labels)
+        checked(C.paddock_labels_back(self.handle, picture, given.ctypes.data, *given.shape, back.ctypes.data))
+        return back
+
+    def masks(self, picture: int, masks: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+        """Float32 [M, S, S] over boxes of the picture as bitmaps uint8 [M, H, W]."""
+        given, at = np.ascontiguousarray(masks, np.float32), np.ascontiguousarray(boxes, np.float32)
+        back = np.empty((len(given), *self._sizes[picture]), np.uint8)
+        data = given.ctypes.data, len(given), given.shape[1], at.ctypes.data, 0.5, back.ctypes.data
+        checked(C.paddock_masks_back(self.handle, picture, *data))
+        return back
 
 
 class NativePredictor:
@@ -199,10 +277,7 @@ class NativePredictor:
         for i in range(C.paddock_output_count(self.handle)):
             t = RawTensor(ctypes.sizeof(RawTensor))
             checked(C.paddock_output(self.handle, i, byref(t)))
-            name, shape = TYPES[t.type], tuple(t.shape[: t.rank])
-            dtype = bfloat16_type() if name == "bfloat16" else np.dtype(name)
-            memory = (ctypes.c_char * t.bytes).from_address(t.data) if t.bytes else b""
-            found.append(np.frombuffer(memory, dtype).reshape(shape))
+            found.append(view_of(t))
         return found
 
     def _text(self, function: Any) -> Any:

@@ -12,7 +12,9 @@ using paddock::ErrorKind;
 using paddock::Tensor;
 using paddock::TensorType;
 using paddock::c_api::bad_argument;
+using paddock::c_api::described;
 using paddock::c_api::expect;
+using paddock::c_api::fill;
 using paddock::c_api::guarded;
 
 namespace {
@@ -47,6 +49,7 @@ int64_t* limit_of(predictor::Options& o, const std::string& name) {
       {"nodes", &l.nodes},
       {"levels", &l.levels},
       {"loop_steps", &l.loop_steps},
+      {"pixels", &l.pixels},
   };
   for (const auto& [known, value] : all)
     if (name == known) return value;
@@ -108,26 +111,6 @@ Tensor tensor_of(const paddock_tensor& t, int32_t index) {
   // Kernels do not write inputs.
   void* data = const_cast<void*>(t.data);
   return Tensor(type, std::make_shared<paddock::Storage>(data, t.bytes, [] {}), 0);
-}
-
-// Structs grow with versions; a caller's may be shorter than ours.
-template <class T>
-void fill(T* to, const T& from, const char* what) {
-  expect(to, what);
-  const uint32_t size = to->struct_size;
-  if (size < offsetof(T, shape) || size > 4096) bad_argument(what, "->struct_size is ", size, "; set it to sizeof");
-  const auto* bytes = reinterpret_cast<const char*>(&from);
-  std::copy(bytes, bytes + std::min<size_t>(size, sizeof(T)), reinterpret_cast<char*>(to));
-  to->struct_size = size;
-}
-
-template <class T>
-T described(const TensorType& type) {
-  T t{};
-  t.type = static_cast<int32_t>(type.dtype);
-  t.rank = type.shape.rank();
-  for (int i = 0; i < t.rank; ++i) t.shape[i] = type.shape[i];
-  return t;
 }
 
 void describe(const paddock_predictor* p, const std::vector<predictor::NamedType>& list, int32_t index,
@@ -311,11 +294,7 @@ paddock_status paddock_run(paddock_predictor* p, const paddock_tensor* inputs, i
 paddock_status paddock_output(paddock_predictor* p, int32_t index, paddock_tensor* output) {
   return guarded([&] {
     expect(p, "predictor");
-    const Tensor t = p->self->result(index);
-    auto found = described<paddock_tensor>(t.type());
-    found.data = t.raw();
-    found.bytes = static_cast<uint64_t>(t.bytes());
-    fill(output, found, "output");
+    paddock::c_api::fill_tensor(output, p->self->result(index), "output");
   });
 }
 

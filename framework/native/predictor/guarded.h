@@ -1,5 +1,7 @@
 // What all parts of the C interface share: handles, checks of arguments, exceptions as statuses.
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -31,6 +33,34 @@ template <class... Args>
 
 inline void expect(const void* pointer, const char* what) {
   if (!pointer) bad_argument(what, " is a null pointer");
+}
+
+// Structs grow with versions; a caller's may be shorter than ours.
+template <class T>
+void fill(T* to, const T& from, const char* what) {
+  expect(to, what);
+  const uint32_t size = to->struct_size;
+  if (size < offsetof(T, shape) || size > 4096) bad_argument(what, "->struct_size is ", size, "; set it to sizeof");
+  const auto* bytes = reinterpret_cast<const char*>(&from);
+  std::copy(bytes, bytes + std::min<size_t>(size, sizeof(T)), reinterpret_cast<char*>(to));
+  to->struct_size = size;
+}
+
+template <class T>
+T described(const TensorType& type) {
+  T t{};
+  t.type = static_cast<int32_t>(type.dtype);
+  t.rank = type.shape.rank();
+  for (int i = 0; i < t.rank; ++i) t.shape[i] = type.shape[i];
+  return t;
+}
+
+// The tensor's memory, which somebody else keeps alive.
+inline void fill_tensor(paddock_tensor* to, const Tensor& t, const char* what) {
+  auto found = described<paddock_tensor>(t.type());
+  found.data = t.raw();
+  found.bytes = static_cast<uint64_t>(t.bytes());
+  fill(to, found, what);
 }
 
 }  // namespace paddock::c_api

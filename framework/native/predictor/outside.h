@@ -30,6 +30,7 @@ struct Limits {
   int64_t nodes = 1'000'000;
   int64_t levels = 32;
   int64_t loop_steps = 10'000'000;
+  int64_t pixels = int64_t{1} << 26;
 };
 
 // Throws where `amount` is over the limit `name`.

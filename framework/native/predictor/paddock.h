@@ -108,6 +108,8 @@ PADDOCK_EXPORT const char* paddock_instruction_set(void);
  *
  *   "loop_steps"    what the loops of a run may take together.
  *
+ *   "pixels"        of a picture that is prepared, and of what it becomes.
+ *
  *   "text_bytes", "weight_bytes", "elements", "element_growth", "plan_elements", "nodes", "levels"
  *                   budgets of reading an export; see docs/howto/native.md.
  */
@@ -165,6 +167,44 @@ PADDOCK_EXPORT paddock_status paddock_run(paddock_predictor* predictor, const pa
  * paddock_release_outputs or until the predictor is freed. Set output->struct_size before the call. */
 PADDOCK_EXPORT paddock_status paddock_output(paddock_predictor* predictor, int32_t index, paddock_tensor* output);
 PADDOCK_EXPORT paddock_status paddock_release_outputs(paddock_predictor* predictor);
+
+/* -- Pictures: what an export's metadata say of how they are prepared, with Python's bits. Decode them by a library of
+ * your own. Resize, ResizeKeepRatio, ResizeShort, Letterbox, PadToMultiple, CenterCrop, Normalize and FrameDifferences are
+ * done, with the interpolations nearest, linear and area; PADDOCK_NOT_SUPPORTED for all else. */
+
+typedef struct paddock_picture {
+  uint32_t struct_size; /* sizeof(paddock_picture) */
+  int32_t height, width;
+  int32_t reserved;      /* 0 */
+  int64_t row_bytes;     /* from the start of a row to that of the next: 3 * width or more */
+  const uint8_t* pixels; /* red, green, blue, one byte each */
+} paddock_picture;
+
+typedef struct paddock_prepared paddock_prepared;
+
+/* Prepares a batch of pictures; of a video classifier they are the frames of one clip. It may be asked in several
+ * threads at once, and goes on living without the predictor. */
+PADDOCK_EXPORT paddock_status paddock_prepare(paddock_predictor* predictor, const paddock_picture* pictures,
+                                              int32_t count, paddock_prepared** prepared);
+PADDOCK_EXPORT void paddock_prepared_free(paddock_prepared* prepared);
+/* The tensor for the predictor's input `index`, a view that lives as long as `prepared`. Set input->struct_size before. */
+PADDOCK_EXPORT paddock_status paddock_prepared_input(const paddock_prepared* prepared, int32_t index,
+                                                     paddock_tensor* input);
+/* From pixels of the input to the picture's own, as Python does: boxes [count, 4] as x1 y1 x2 y2, cut to the picture;
+ * points [count, 2] as x y. `back` may be the same memory. */
+PADDOCK_EXPORT paddock_status paddock_boxes_back(const paddock_prepared* prepared, int32_t picture, const float* boxes,
+                                                 int64_t count, float* back);
+PADDOCK_EXPORT paddock_status paddock_points_back(const paddock_prepared* prepared, int32_t picture,
+                                                  const float* points, int64_t count, float* back);
+/* Classes of the input's pixels [height, width] become those of the picture's own pixels, as many bytes as it has
+ * pixels; 255 where the input does not show one. */
+PADDOCK_EXPORT paddock_status paddock_labels_back(const paddock_prepared* prepared, int32_t picture,
+                                                  const uint8_t* labels, int32_t height, int32_t width, uint8_t* back);
+/* Masks [count, size, size] over boxes of the picture (what paddock_boxes_back gave) become bitmaps [count, picture's
+ * height, width], 1 where the interpolated mask is `threshold` or more; Python's is 0.5. */
+PADDOCK_EXPORT paddock_status paddock_masks_back(const paddock_prepared* prepared, int32_t picture, const float* masks,
+                                                 int64_t count, int32_t size, const float* boxes, double threshold,
+                                                 uint8_t* bitmaps);
 
 /* Where the memory goes, as JSON: of the shapes that ran last. Lives until the next call of it. */
 PADDOCK_EXPORT paddock_status paddock_memory_report(paddock_predictor* predictor, const char** json);

@@ -148,6 +148,67 @@ class Options {
   std::unique_ptr<paddock_options, Free> self_;
 };
 
+class Predictor;
+
+// A picture of the caller's: rows of red, green and blue bytes without gaps.
+struct Picture {
+  int height, width;
+  const uint8_t* pixels;
+};
+
+// Pictures prepared as an export says, and the way back to their own pixels. Made by Predictor::prepare.
+class Prepared {
+ public:
+  // The model's inputs: views that live as long as this.
+  const std::vector<TensorView>& inputs() const { return inputs_; }
+  // Boxes [count, 4] x1 y1 x2 y2 in pixels of the input as boxes of the picture, cut to it.
+  std::vector<float> boxes_back(const float* boxes, int64_t count, int picture = 0) const {
+    std::vector<float> back(static_cast<size_t>(4 * count));
+    expect_ok(paddock_boxes_back(self_.get(), picture, boxes, count, back.data()));
+    return back;
+  }
+  std::vector<float> points_back(const float* points, int64_t count, int picture = 0) const {
+    std::vector<float> back(static_cast<size_t>(2 * count));
+    expect_ok(paddock_points_back(self_.get(), picture, points, count, back.data()));
+    return back;
+  }
+  // Classes of the input's pixels [height, width] as those of the picture's own; 255 where the input does not show one.
+  std::vector<uint8_t> labels_back(const uint8_t* labels, int height, int width, int picture = 0) const {
+    std::vector<uint8_t> back(pixels_.at(static_cast<size_t>(picture)));
+    expect_ok(paddock_labels_back(self_.get(), picture, labels, height, width, back.data()));
+    return back;
+  }
+  // Masks [count, size, size] over boxes of the picture as bitmaps of its own pixels, one after the other.
+  std::vector<uint8_t> masks_back(const float* masks, int64_t count, int size, const float* boxes, int picture = 0,
+                                  double threshold = 0.5) const {
+    std::vector<uint8_t> back(static_cast<size_t>(count) * pixels_.at(static_cast<size_t>(picture)));
+    expect_ok(paddock_masks_back(self_.get(), picture, masks, count, size, boxes, threshold, back.data()));
+    return back;
+  }
+
+ private:
+  friend class Predictor;
+  Prepared(paddock_predictor* model, const std::vector<Picture>& pictures) {
+    std::vector<paddock_picture> given;
+    for (const Picture& p : pictures) {
+      given.push_back({sizeof(paddock_picture), p.height, p.width, 0, int64_t{3} * p.width, p.pixels});
+      pixels_.push_back(static_cast<size_t>(p.height) * static_cast<size_t>(p.width));
+    }
+    paddock_prepared* made = nullptr;
+    expect_ok(paddock_prepare(model, given.data(), static_cast<int32_t>(given.size()), &made));
+    self_.reset(made);
+    inputs_.resize(static_cast<size_t>(paddock_input_count(model)));
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      expect_ok(paddock_prepared_input(made, static_cast<int32_t>(i), &inputs_[i].raw()));
+  }
+  struct Free {
+    void operator()(paddock_prepared* p) const { paddock_prepared_free(p); }
+  };
+  std::unique_ptr<paddock_prepared, Free> self_;
+  std::vector<TensorView> inputs_;
+  std::vector<size_t> pixels_;
+};
+
 // An input or output of a model.
 struct TensorInfo {
   std::string name;
@@ -184,6 +245,9 @@ class Predictor {
     expect_ok(status);
     return text;
   }
+
+  // Pictures as the model's inputs; of a video classifier they are the frames of one clip.
+  Prepared prepare(const std::vector<Picture>& pictures) const { return Prepared(self_.get(), pictures); }
 
   // Runs once. The outputs are views that live until the next run, release() or the end of the predictor.
   std::vector<TensorView> run(const std::vector<TensorView>& inputs) {

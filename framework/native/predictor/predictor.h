@@ -39,6 +39,9 @@ class Predictor {
   const std::vector<NamedType>& inputs() const { return about_->inputs; }
   const std::vector<NamedType>& outputs() const { return about_->outputs; }
   bool fixed_shapes() const { return !about_->fixed_by.empty(); }
+  // `extra` as it was read, for other parts of the library.
+  const Json& metadata() const { return about_->parsed->root(); }
+  int64_t pixel_limit() const { return about_->options.limits.pixels; }
   // The public key that signed the export, in hexadecimal; "" where nobody did.
   const std::string& signer() const { return about_->signer; }
   const std::string& extra() const { return about_->extra; }

@@ -124,7 +124,8 @@ Tensor tensor_at(const std::string& path, const Entry& e, const FileBytes& file,
   const int64_t bytes = e.end - e.begin;
   if (e.type.dtype == DType::kBool && std::any_of(data, data + bytes, [](char c) { return c != 0 && c != 1; }))
     damaged(path, cat("'", e.name, "' holds bools that are neither 0 nor 1"));
-  if (copies != Copies::kAlways && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(e.type.dtype)) == 0) {
+  if (copies != Copies::kAlways &&
+      reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(e.type.dtype)) == 0) {
     auto hold = [file = file.hold] {};  // the file stays in memory as long as the storage lives
     return Tensor(e.type, std::make_shared<Storage>(data, static_cast<size_t>(bytes), std::move(hold)), 0);
   }

@@ -56,7 +56,7 @@ def test_a_key_comes_from_bytes_a_file_a_variable_a_command_or_a_function(progra
     # The library reads the environment of the process, which Python's os.environ writes through to.
     monkeypatch.setenv("THE_KEY", SECRET.hex())
     told = f"command:{sys.executable} -c 'print(bytes(range(32)).hex())'"
-    words = f"command:{sys.executable}\t-c \"print(\\\"00\\\" '{SECRET[1:].hex()}')\" 'not \"read' a\\ b"
+    words = f'command:{sys.executable}\t-c "print(\\"00\\" \'{SECRET[1:].hex()}\')" \'not "read\' a\\ b'
     sources = [*(tmp_path / name for name in forms), *forms.values(), "env:THE_KEY", told, words, lambda: SECRET]
     for source in sources:
         NativePredictor(folder, decrypt=source)
@@ -140,7 +140,7 @@ def test_twelve_hundred_random_changes_in_all_are_refused(owner, tmp_path, encry
     files = {"program.json": b"{}" + b" " * 5000, "weights.safetensors": rng.randbytes(30_000), "none.txt": b""}
     write_sealed(folder, files, Seal(secret if encrypt else None, owner[0] if sign else None), segment=8192)
     way = {"encrypt": encrypt, "sign": sign}
-    with pytest.raises(FileRefused, match="program.json: 'shape_reads' is no list"):
+    with pytest.raises(FileRefused, match=r"program\.json: 'shape_reads' is no list"):
         NativePredictor(folder, decrypt=SECRET if encrypt else None)
     passed, number = [], 0
     for told in random_changes(folder, rng, 400, seal_too=sign):

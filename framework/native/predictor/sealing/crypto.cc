@@ -38,9 +38,9 @@ const Functions& crypto() {
   static const Functions functions = [] {
     void* library = opened_library();
     Functions found;
-#define PADDOCK_CRYPTO(name, result, arguments)                                                                \
-  found.name = reinterpret_cast<result(*) arguments>(dlsym(library, #name));                                   \
-  if (!found.name)                                                                                             \
+#define PADDOCK_CRYPTO(name, result, arguments)                              \
+  found.name = reinterpret_cast<result(*) arguments>(dlsym(library, #name)); \
+  if (!found.name)                                                           \
     fail(ErrorKind::kNotSupported, "sealed exports need OpenSSL 3: its ", kLibraries[0], " has no ", #name);
 #include "predictor/sealing/crypto_functions.inc"
 #undef PADDOCK_CRYPTO
@@ -102,7 +102,8 @@ bool is_signed(std::string_view message, std::string_view signature, std::string
   const std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context(c.EVP_MD_CTX_new(), c.EVP_MD_CTX_free);
   if (!signer || !context || c.EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, signer.get()) != 1)
     failed("read a public key");
-  const bool fits = c.EVP_DigestVerify(context.get(), raw(signature), signature.size(), raw(message), message.size()) == 1;
+  const bool fits =
+      c.EVP_DigestVerify(context.get(), raw(signature), signature.size(), raw(message), message.size()) == 1;
   c.ERR_clear_error();
   return fits;
 }

@@ -25,7 +25,10 @@ bool is_null(const Json* v) { return !v || v->is(Json::Kind::kNull); }
 int64_t number(const Json& data, const char* key, int64_t least, int64_t most) {
   const Json* v = data.find(key);
   if (!v || !v->is(Json::Kind::kInt) || v->whole < least || v->whole > most)
-    refuse("'", key, "' is ", !v ? "missing" : v->is(Json::Kind::kInt) ? cat(v->whole) : kind_name(v->kind),
+    refuse("'", key, "' is ",
+           !v                        ? "missing"
+           : v->is(Json::Kind::kInt) ? cat(v->whole)
+                                     : kind_name(v->kind),
            "; it must be a whole number from ", least, " to ", most);
   return v->whole;
 }

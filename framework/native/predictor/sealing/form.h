@@ -24,9 +24,9 @@ struct SealedFile {
 };
 
 struct SealForm {
-  int64_t segment;            // bytes of a segment
-  std::string salt, check;    // of an encrypted export, else ""; `check` tells a wrong key from a changed file
-  std::string signer;         // the public key of who signed it; "" where nobody did
+  int64_t segment;          // bytes of a segment
+  std::string salt, check;  // of an encrypted export, else ""; `check` tells a wrong key from a changed file
+  std::string signer;       // the public key of who signed it; "" where nobody did
   std::vector<SealedFile> files;
 };
 

@@ -46,8 +46,8 @@ void check_signature(const std::string& folder, const std::string& text, const S
   bool fits = false;
   try {
     const std::string path = folder + "/" + kSignatureName;
-    fits = is_signed(std::string(kMagic) + text, predictor::read_file(path, "text_bytes", limits.text_bytes),
-                     form.signer);
+    fits =
+        is_signed(std::string(kMagic) + text, predictor::read_file(path, "text_bytes", limits.text_bytes), form.signer);
   } catch (const FileError&) {
   }
   if (!fits)
@@ -58,7 +58,10 @@ void check_signature(const std::string& folder, const std::string& text, const S
 class SealedReader {
  public:
   SealedReader(const std::string& folder, const SealForm& form, size_t number, const std::string& key)
-      : form_(form), number_(number), key_(key), extra_(key.empty() ? 0 : kTagBytes),
+      : form_(form),
+        number_(number),
+        key_(key),
+        extra_(key.empty() ? 0 : kTagBytes),
         path_(folder + "/" + form.files[number].name + (key.empty() ? "" : kEnding)) {}
 
   std::shared_ptr<Wiped> read(const predictor::Limits& limits) const {
@@ -82,10 +85,10 @@ class SealedReader {
       const int64_t at = k * form_.segment, size = std::min(form_.segment, file.size - at);
       char* part = opener ? room.as<char>() : memory + at;
       const std::string_view stored{part, static_cast<size_t>(size + extra_)};
-      const bool whole = source.read_at(k * (form_.segment + extra_), part, stored.size()) &&
-                         (file.digests.empty() || is_digest(stored, file.digests[static_cast<size_t>(k)])) &&
-                         (!opener || opener->open(nonce(number_, k), told(number_, file, k, form_.segment), stored,
-                                                  memory + at));
+      const bool whole =
+          source.read_at(k * (form_.segment + extra_), part, stored.size()) &&
+          (file.digests.empty() || is_digest(stored, file.digests[static_cast<size_t>(k)])) &&
+          (!opener || opener->open(nonce(number_, k), told(number_, file, k, form_.segment), stored, memory + at));
       if (!whole) refuse(path_, ": was changed (segment ", k, ")", kAgain);
     }
   }
