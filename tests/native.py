@@ -85,6 +85,17 @@ class Picture(ctypes.Structure):
     )
 
 
+class Text(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_uint32),
+        ("reserved", c_int32),
+        ("text", c_char_p),
+        ("bytes", c_uint64),
+        ("second", c_char_p),
+        ("second_bytes", c_uint64),
+    )
+
+
 class NativeError(PaddockError):
     """What a function of the interface has refused; `status` by its name."""
 
@@ -118,6 +129,12 @@ def _library() -> ctypes.CDLL:
     library.paddock_masks_back.argtypes = (
         (c_void_p, c_int32, c_void_p, c_int64, c_int32, c_void_p, ctypes.c_double, c_void_p)
     )  # fmt: skip
+    library.paddock_prepare_texts.argtypes = (c_void_p, c_void_p, c_int32, POINTER(c_void_p))
+    library.paddock_tokenizer_of.argtypes = (c_void_p, POINTER(c_void_p))
+    library.paddock_tokenizer_load.argtypes = (c_char_p, c_void_p, POINTER(c_void_p))
+    library.paddock_tokenizer_free.argtypes, library.paddock_tokenizer_free.restype = (c_void_p,), None
+    library.paddock_encode.argtypes = (c_void_p, c_char_p, c_uint64, c_void_p, c_uint64, POINTER(c_uint64))
+    library.paddock_token_number.argtypes, library.paddock_token_number.restype = (c_void_p, c_char_p), c_int64
     library.paddock_signer.restype, library.paddock_signer.argtypes = c_char_p, (c_void_p,)
     library.paddock_options_set_text.argtypes = (c_void_p, c_char_p, c_char_p)
     library.paddock_options_set_key.argtypes = (c_void_p, c_char_p, c_char_p, c_size_t)
@@ -208,6 +225,49 @@ class Prepared:
         data = given.ctypes.data, len(given), given.shape[1], at.ctypes.data, 0.5, back.ctypes.data
         checked(C.paddock_masks_back(self.handle, picture, *data))
         return back
+
+
+class PreparedTexts(Prepared):
+    """`paddock_prepared` of texts, or of pairs of them."""
+
+    def __init__(self, model: NativePredictor, texts: Sequence[str], seconds: Sequence[str] | None = None) -> None:
+        self.handle = c_void_p()
+        first, second = [t.encode() for t in texts], [t.encode() for t in seconds or ()]
+        size, none = ctypes.sizeof(Text), (None, 0)
+        given = (Text * len(first))(
+            *(
+                Text(size, 0, t, len(t), *((second[i], len(second[i])) if second else none))
+                for i, t in enumerate(first)
+            )
+        )
+        checked(C.paddock_prepare_texts(model.handle, given, len(first), byref(self.handle)))
+
+
+class NativeTokenizer:
+    """`paddock_tokenizer` of a tokenizer.json, or of an export."""
+
+    def __init__(self, source: Path | NativePredictor) -> None:
+        self.handle = c_void_p()
+        if isinstance(source, NativePredictor):
+            checked(C.paddock_tokenizer_of(source.handle, byref(self.handle)))
+        else:
+            checked(C.paddock_tokenizer_load(str(source).encode(), None, byref(self.handle)))
+
+    def __del__(self) -> None:
+        C.paddock_tokenizer_free(self.handle)
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """The numbers of its tokens."""
+        given = text if isinstance(text, bytes) else text.encode()
+        room, count = 8 * len(given) + 8, c_uint64()
+        ids = np.empty(room, np.int64)
+        checked(C.paddock_encode(self.handle, given, len(given), ids.ctypes.data, room, byref(count)))
+        assert count.value <= room
+        return ids[: count.value].tolist()
+
+    def number(self, token: str) -> int:
+        """Of a token; -1 of none."""
+        return int(C.paddock_token_number(self.handle, token.encode()))
 
 
 class NativePredictor:

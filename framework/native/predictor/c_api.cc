@@ -229,6 +229,7 @@ paddock_status paddock_clone(paddock_predictor* p, paddock_predictor** clone) {
     expect(p, "predictor");
     auto other = std::make_unique<paddock_predictor>();
     other->self = p->self->clone();
+    other->texts = p->texts;
     *clone = other.release();
   });
 }

@@ -1,17 +1,9 @@
 // paddock.h's pictures: arguments are checked, exceptions become statuses.
-#include <vector>
-
-#include "predictor/guarded.h"
-#include "predictor/pictures/prepared.h"
+#include "predictor/prepared_handle.h"
 
 using paddock::c_api::bad_argument;
 using paddock::c_api::expect;
 using paddock::c_api::guarded;
-
-struct paddock_prepared {
-  paddock::pictures::PreparedPictures self;
-  std::vector<std::string> inputs;  // of the predictor, by name
-};
 
 extern "C" {
 
@@ -21,21 +13,12 @@ paddock_status paddock_prepare(paddock_predictor* p, const paddock_picture* pict
     expect(prepared, "prepared");
     *prepared = nullptr;
     expect(p, "predictor");
-    expect(pictures, "pictures");
-    if (count < 1) bad_argument("count is ", count, "; there must be a picture");
-    const uint32_t step = pictures->struct_size;  // of the header that the caller was compiled with
-    if (step < sizeof(paddock_picture)) bad_argument("pictures[0].struct_size is ", step, "; set it to sizeof");
     std::vector<paddock::pictures::GivenPicture> given;
-    const auto* at = reinterpret_cast<const char*>(pictures);
-    for (int32_t i = 0; i < count; ++i, at += step) {
-      const auto& picture = *reinterpret_cast<const paddock_picture*>(at);
-      if (picture.struct_size != step)
-        bad_argument("pictures[", i, "].struct_size is ", picture.struct_size, "; set it to sizeof");
+    paddock::c_api::each_given(pictures, count, "pictures", [&](const paddock_picture& picture) {
       given.push_back({picture.height, picture.width, picture.row_bytes, picture.pixels});
-    }
-    std::vector<std::string> names;
-    for (const auto& input : p->self->inputs()) names.push_back(input.name);
-    *prepared = new paddock_prepared{{p->self->metadata(), p->self->pixel_limit(), given}, std::move(names)};
+    });
+    paddock::pictures::PreparedPictures made(p->self->metadata(), p->self->pixel_limit(), given);
+    *prepared = new paddock_prepared{std::move(made), paddock::c_api::input_names(p)};
   });
 }
 
@@ -46,7 +29,9 @@ paddock_status paddock_prepared_input(const paddock_prepared* prepared, int32_t 
     expect(prepared, "prepared");
     if (index < 0 || static_cast<size_t>(index) >= prepared->inputs.size())
       bad_argument("there is no input ", index, "; the model has ", prepared->inputs.size());
-    paddock::c_api::fill_tensor(input, prepared->self.input(prepared->inputs[static_cast<size_t>(index)]), "input");
+    const std::string& name = prepared->inputs[static_cast<size_t>(index)];
+    std::visit([&](const auto& self) { paddock::c_api::fill_tensor(input, self.input(name), "input"); },
+               prepared->self);
   });
 }
 
@@ -58,7 +43,7 @@ paddock_status paddock_boxes_back(const paddock_prepared* prepared, int32_t pict
     if (!count) return;
     expect(boxes, "boxes");
     expect(back, "back");
-    prepared->self.boxes_back(picture, boxes, count, back);
+    prepared->pictures().boxes_back(picture, boxes, count, back);
   });
 }
 
@@ -70,7 +55,7 @@ paddock_status paddock_points_back(const paddock_prepared* prepared, int32_t pic
     if (!count) return;
     expect(points, "points");
     expect(back, "back");
-    prepared->self.points_back(picture, points, count, back);
+    prepared->pictures().points_back(picture, points, count, back);
   });
 }
 
@@ -80,7 +65,7 @@ paddock_status paddock_labels_back(const paddock_prepared* prepared, int32_t pic
     expect(prepared, "prepared");
     expect(labels, "labels");
     expect(back, "back");
-    prepared->self.labels_back(picture, labels, height, width, back);
+    prepared->pictures().labels_back(picture, labels, height, width, back);
   });
 }
 
@@ -93,7 +78,7 @@ paddock_status paddock_masks_back(const paddock_prepared* prepared, int32_t pict
     expect(masks, "masks");
     expect(boxes, "boxes");
     expect(bitmaps, "bitmaps");
-    prepared->self.masks_back(picture, masks, count, size, boxes, threshold, bitmaps);
+    prepared->pictures().masks_back(picture, masks, count, size, boxes, threshold, bitmaps);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "core/error.h"
@@ -14,8 +15,21 @@ struct paddock_options {
   paddock::predictor::Options values;
 };
 
+namespace paddock::texts {
+struct TextPlan;
+}
+
+namespace paddock::c_api {
+// What is made of the metadata once, when somebody asks; clones share it.
+struct SharedTexts {
+  std::mutex lock;
+  std::shared_ptr<const texts::TextPlan> plan;
+};
+}  // namespace paddock::c_api
+
 struct paddock_predictor {
   std::unique_ptr<paddock::predictor::Predictor> self;
+  std::shared_ptr<paddock::c_api::SharedTexts> texts = std::make_shared<paddock::c_api::SharedTexts>();
 };
 
 namespace paddock::c_api {

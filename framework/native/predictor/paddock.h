@@ -206,6 +206,38 @@ PADDOCK_EXPORT paddock_status paddock_masks_back(const paddock_prepared* prepare
                                                  int64_t count, int32_t size, const float* boxes, double threshold,
                                                  uint8_t* bitmaps);
 
+/* -- Texts: tokens as Python's tokenizers cut them. WordPiece (BERT's, ERNIE's), byte-level pairs (RoBERTa's, GPT-2's,
+ * GPT-4's, Llama 3's, Qwen 2's), Unigram, whole words and characters, with the full tables of Unicode;
+ * PADDOCK_NOT_SUPPORTED, with its name, for a part of a tokenizer that is not done here. Texts are UTF-8. */
+
+typedef struct paddock_text {
+  uint32_t struct_size; /* sizeof(paddock_text) */
+  int32_t reserved;     /* 0 */
+  const char* text;
+  uint64_t bytes;
+  const char* second; /* the other text of a pair; null where the model takes single ones */
+  uint64_t second_bytes;
+} paddock_text;
+
+/* Joins and cuts texts to the inputs of a classifier, in one ragged batch; paddock_prepared_input gives them. */
+PADDOCK_EXPORT paddock_status paddock_prepare_texts(paddock_predictor* predictor, const paddock_text* texts,
+                                                    int32_t count, paddock_prepared** prepared);
+
+/* A tokenizer may be used by several threads at once. */
+typedef struct paddock_tokenizer paddock_tokenizer;
+/* That of an export. */
+PADDOCK_EXPORT paddock_status paddock_tokenizer_of(paddock_predictor* predictor, paddock_tokenizer** tokenizer);
+/* That of a tokenizer.json; `options` may be null. */
+PADDOCK_EXPORT paddock_status paddock_tokenizer_load(const char* file, const paddock_options* options,
+                                                     paddock_tokenizer** tokenizer);
+PADDOCK_EXPORT void paddock_tokenizer_free(paddock_tokenizer* tokenizer);
+/* Writes the numbers of a text's tokens, without those that stand around texts, up to `room` of them; `count` becomes
+ * how many there are. */
+PADDOCK_EXPORT paddock_status paddock_encode(const paddock_tokenizer* tokenizer, const char* text, uint64_t bytes,
+                                             int64_t* ids, uint64_t room, uint64_t* count);
+/* The number of a token such as "[CLS]"; -1 where there is none. */
+PADDOCK_EXPORT int64_t paddock_token_number(const paddock_tokenizer* tokenizer, const char* token);
+
 /* Where the memory goes, as JSON: of the shapes that ran last. Lives until the next call of it. */
 PADDOCK_EXPORT paddock_status paddock_memory_report(paddock_predictor* predictor, const char** json);
 /* Records the runs from here on (1), or no longer (0). */

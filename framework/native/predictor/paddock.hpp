@@ -156,7 +156,7 @@ struct Picture {
   const uint8_t* pixels;
 };
 
-// Pictures prepared as an export says, and the way back to their own pixels. Made by Predictor::prepare.
+// Pictures or texts prepared as an export says, and the way back to a picture's own pixels. Made by Predictor::prepare.
 class Prepared {
  public:
   // The model's inputs: views that live as long as this.
@@ -196,6 +196,21 @@ class Prepared {
     }
     paddock_prepared* made = nullptr;
     expect_ok(paddock_prepare(model, given.data(), static_cast<int32_t>(given.size()), &made));
+    take(model, made);
+  }
+  Prepared(paddock_predictor* model, const std::vector<std::string>& texts, const std::vector<std::string>& seconds) {
+    std::vector<paddock_text> given;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      given.push_back({sizeof(paddock_text), 0, texts[i].data(), texts[i].size(), nullptr, 0});
+      if (seconds.empty()) continue;
+      given.back().second = seconds.at(i).data();
+      given.back().second_bytes = seconds.at(i).size();
+    }
+    paddock_prepared* made = nullptr;
+    expect_ok(paddock_prepare_texts(model, given.data(), static_cast<int32_t>(given.size()), &made));
+    take(model, made);
+  }
+  void take(paddock_predictor* model, paddock_prepared* made) {
     self_.reset(made);
     inputs_.resize(static_cast<size_t>(paddock_input_count(model)));
     for (size_t i = 0; i < inputs_.size(); ++i)
@@ -207,6 +222,43 @@ class Prepared {
   std::unique_ptr<paddock_prepared, Free> self_;
   std::vector<TensorView> inputs_;
   std::vector<size_t> pixels_;
+};
+
+// Texts to the numbers of their tokens.
+class Tokenizer {
+ public:
+  // Of a tokenizer.json.
+  explicit Tokenizer(const std::string& file) {
+    paddock_tokenizer* made = nullptr;
+    expect_ok(paddock_tokenizer_load(file.c_str(), nullptr, &made));
+    self_.reset(made);
+  }
+  // Without the tokens that stand around texts. The text is UTF-8.
+  std::vector<int64_t> encode(const std::string& text) const {
+    uint64_t count = 0;
+    std::vector<int64_t> ids(text.size() + 1);  // mostly enough
+    expect_ok(paddock_encode(self_.get(), text.data(), text.size(), ids.data(), ids.size(), &count));
+    if (count > ids.size()) {
+      ids.resize(count);
+      expect_ok(paddock_encode(self_.get(), text.data(), text.size(), ids.data(), ids.size(), &count));
+    }
+    ids.resize(count);
+    return ids;
+  }
+  // Of a token such as "[CLS]"; -1 where there is none.
+  int64_t number(const std::string& token) const { return paddock_token_number(self_.get(), token.c_str()); }
+
+ private:
+  friend class Predictor;
+  explicit Tokenizer(paddock_predictor* model) {
+    paddock_tokenizer* made = nullptr;
+    expect_ok(paddock_tokenizer_of(model, &made));
+    self_.reset(made);
+  }
+  struct Free {
+    void operator()(paddock_tokenizer* t) const { paddock_tokenizer_free(t); }
+  };
+  std::unique_ptr<paddock_tokenizer, Free> self_;
 };
 
 // An input or output of a model.
@@ -248,6 +300,12 @@ class Predictor {
 
   // Pictures as the model's inputs; of a video classifier they are the frames of one clip.
   Prepared prepare(const std::vector<Picture>& pictures) const { return Prepared(self_.get(), pictures); }
+  // Texts, or pairs of them, as the inputs of a classifier: one ragged batch. UTF-8.
+  Prepared prepare(const std::vector<std::string>& texts, const std::vector<std::string>& seconds = {}) const {
+    return Prepared(self_.get(), texts, seconds);
+  }
+
+  Tokenizer tokenizer() const { return Tokenizer(self_.get()); }
 
   // Runs once. The outputs are views that live until the next run, release() or the end of the predictor.
   std::vector<TensorView> run(const std::vector<TensorView>& inputs) {
