@@ -235,10 +235,7 @@ class PreparedTexts(Prepared):
         first, second = [t.encode() for t in texts], [t.encode() for t in seconds or ()]
         size, none = ctypes.sizeof(Text), (None, 0)
         given = (Text * len(first))(
-            *(
-                Text(size, 0, t, len(t), *((second[i], len(second[i])) if second else none))
-                for i, t in enumerate(first)
-            )
+            *(Text(size, 0, t, len(t), *((second[i], len(second[i])) if second else none)) for i, t in enumerate(first))
         )
         checked(C.paddock_prepare_texts(model.handle, given, len(first), byref(self.handle)))
 

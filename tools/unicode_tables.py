@@ -19,7 +19,9 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 FILE = Path(__file__).resolve().parents[1] / "framework" / "native" / "predictor" / "texts" / "unicode_tables.inc"
 CODES = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 # Bits of a character, in this order; unicode.h names them.
-FLAGS = ("removed", "blank", "chinese", "accent", "space", "punctuation", "letter", "number", "regex space", "word", "mark")
+FLAGS = (
+    "removed", "blank", "chinese", "accent", "space", "punctuation", "letter", "number", "regex space", "word", "mark",
+)  # fmt: skip
 _WIDTH = 116
 
 
@@ -72,8 +74,8 @@ def classes() -> dict[int, int]:
         rank = unicodedata.combining(chr(code))
         if rank and len(nfd.normalize_str(chr(code))) == 1:
             lower, higher = "\u0334", "\u0345"  # of classes 1 and 240
-            moved = nfd.normalize_str(chr(code) + lower)[0] == lower or nfd.normalize_str(higher + chr(code))[1] == higher
-            if moved or rank in (1, 240):
+            moved = nfd.normalize_str(chr(code) + lower)[0], nfd.normalize_str(higher + chr(code))[1]
+            if moved[0] == lower or moved[1] == higher or rank in (1, 240):
                 found[code] = rank
     return found
 

@@ -2,8 +2,8 @@
 //
 //   ./detect exported/ photo.ppm
 //
-// prints a line an object: class, score, and the box x1 y1 x2 y2 in the picture's own pixels; behind it the pixels of its
-// mask, where the network finds masks.
+// prints a line an object: class, score, and the box x1 y1 x2 y2 in the picture's own pixels; behind it the pixels of
+// its mask, where the network finds masks.
 #include <cstdio>
 #include <map>
 #include <numeric>

@@ -51,8 +51,7 @@ void recognise(const std::string& folder, const std::vector<std::string>& files)
   std::iota(order.begin(), order.end(), size_t(0));
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
   for (size_t k = 0; k < std::min<size_t>(order.size(), 5); ++k)
-    std::printf("%s %.5f\n",
-                model.metadata("/processor/class_names/" + std::to_string(order[k])).value_or("?").c_str(),
+    std::printf("%s %.5f\n", model.metadata("/processor/class_names/" + std::to_string(order[k])).value_or("?").c_str(),
                 double(scores[order[k]]));
 }
 

@@ -54,7 +54,8 @@ paddock_status paddock_tokenizer_of(paddock_predictor* p, paddock_tokenizer** to
     *tokenizer = nullptr;
     expect(p, "predictor");
     const auto* found = p->self->metadata().at("/processor/tokenizer");
-    if (!found) paddock::fail(paddock::ErrorKind::kNotSupported, "the export states no tokenizer (/processor/tokenizer)");
+    if (!found)
+      paddock::fail(paddock::ErrorKind::kNotSupported, "the export states no tokenizer (/processor/tokenizer)");
     *tokenizer = new paddock_tokenizer{paddock::texts::TextTokenizer::of_metadata(*found)};
   });
 }

@@ -169,8 +169,8 @@ PADDOCK_EXPORT paddock_status paddock_output(paddock_predictor* predictor, int32
 PADDOCK_EXPORT paddock_status paddock_release_outputs(paddock_predictor* predictor);
 
 /* -- Pictures: what an export's metadata say of how they are prepared, with Python's bits. Decode them by a library of
- * your own. Resize, ResizeKeepRatio, ResizeShort, Letterbox, PadToMultiple, CenterCrop, Normalize and FrameDifferences are
- * done, with the interpolations nearest, linear and area; PADDOCK_NOT_SUPPORTED for all else. */
+ * your own. Resize, ResizeKeepRatio, ResizeShort, Letterbox, PadToMultiple, CenterCrop, Normalize and FrameDifferences
+ * are done, with the interpolations nearest, linear and area; PADDOCK_NOT_SUPPORTED for all else. */
 
 typedef struct paddock_picture {
   uint32_t struct_size; /* sizeof(paddock_picture) */
@@ -187,7 +187,8 @@ typedef struct paddock_prepared paddock_prepared;
 PADDOCK_EXPORT paddock_status paddock_prepare(paddock_predictor* predictor, const paddock_picture* pictures,
                                               int32_t count, paddock_prepared** prepared);
 PADDOCK_EXPORT void paddock_prepared_free(paddock_prepared* prepared);
-/* The tensor for the predictor's input `index`, a view that lives as long as `prepared`. Set input->struct_size before. */
+/* The tensor for the predictor's input `index`, a view that lives as long as `prepared`. Set input->struct_size before.
+ */
 PADDOCK_EXPORT paddock_status paddock_prepared_input(const paddock_prepared* prepared, int32_t index,
                                                      paddock_tensor* input);
 /* From pixels of the input to the picture's own, as Python does: boxes [count, 4] as x1 y1 x2 y2, cut to the picture;

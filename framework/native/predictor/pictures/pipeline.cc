@@ -108,7 +108,7 @@ class Arguments {
 
 int scaled(int side, double scale) {
   const double found = std::nearbyint(side * scale);
-  return found < 1 ? 1 : found > (1 << 30) ? 1 << 30 : static_cast<int>(found);
+  return found<1 ? 1 : found>(1 << 30) ? 1 << 30 : static_cast<int>(found);
 }
 
 // A step that does the same to each frame.
@@ -147,9 +147,10 @@ class EachFrame : public Step {
  private:
   void check(const Size& size) const {
     if (int64_t{size.height} * size.width > pixels_)
-      fail(ErrorKind::kNotSupported, type_, ": makes a picture of ", size.height, "x", size.width,
-           " (height x width); ", pixels_,
-           " pixels are allowed. If you trust the export, raise the limit: paddock_options_set(options, \"pixels\", N)");
+      fail(
+          ErrorKind::kNotSupported, type_, ": makes a picture of ", size.height, "x", size.width, " (height x width); ",
+          pixels_,
+          " pixels are allowed. If you trust the export, raise the limit: paddock_options_set(options, \"pixels\", N)");
   }
 
   const std::string type_;
@@ -203,7 +204,10 @@ class ResizeShort : public EachFrame {
 class Letterbox : public EachFrame {
  public:
   explicit Letterbox(Arguments& a)
-      : EachFrame(a), size_(a.size("size")), fill_(a.numbers("fill", kGrey)), centred_(a.truth("centred", true)),
+      : EachFrame(a),
+        size_(a.size("size")),
+        fill_(a.numbers("fill", kGrey)),
+        centred_(a.truth("centred", true)),
         how_(a.interpolation()) {}
 
  private:
@@ -224,7 +228,8 @@ class Letterbox : public EachFrame {
 
 class PadToMultiple : public EachFrame {
  public:
-  explicit PadToMultiple(Arguments& a) : EachFrame(a), multiple_(a.whole("multiple", 32)), fill_(a.numbers("fill", kGrey)) {}
+  explicit PadToMultiple(Arguments& a)
+      : EachFrame(a), multiple_(a.whole("multiple", 32)), fill_(a.numbers("fill", kGrey)) {}
 
  private:
   void change(PlacedPixels& frame) const override {
@@ -257,7 +262,10 @@ class CenterCrop : public EachFrame {
 class Normalize : public EachFrame {
  public:
   explicit Normalize(Arguments& a)
-      : EachFrame(a), mean_(a.numbers("mean", kMean)), deviation_(a.numbers("std", kDeviation)), bgr_(a.truth("bgr", false)) {
+      : EachFrame(a),
+        mean_(a.numbers("mean", kMean)),
+        deviation_(a.numbers("std", kDeviation)),
+        bgr_(a.truth("bgr", false)) {
     if (*std::min_element(deviation_.begin(), deviation_.end()) <= 0) a.wrong("std", "above 0");
   }
 
@@ -302,8 +310,8 @@ std::unique_ptr<Step> made(Arguments& a) {
 }
 
 constexpr std::pair<const char*, std::unique_ptr<Step> (*)(Arguments&)> kSteps[] = {
-    {"Resize", made<Resize>},       {"ResizeKeepRatio", made<ResizeKeepRatio>}, {"ResizeShort", made<ResizeShort>},
-    {"Letterbox", made<Letterbox>}, {"PadToMultiple", made<PadToMultiple>},     {"CenterCrop", made<CenterCrop>},
+    {"Resize", made<Resize>},       {"ResizeKeepRatio", made<ResizeKeepRatio>},   {"ResizeShort", made<ResizeShort>},
+    {"Letterbox", made<Letterbox>}, {"PadToMultiple", made<PadToMultiple>},       {"CenterCrop", made<CenterCrop>},
     {"Normalize", made<Normalize>}, {"FrameDifferences", made<FrameDifferences>},
 };
 

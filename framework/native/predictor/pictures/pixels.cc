@@ -25,8 +25,8 @@ struct Tap {
   int first, second, weights[2];
 };
 
-// Columns beyond the edge take the edge alone; rows weigh it twice, which may round otherwise. `area`: what OpenCV calls
-// so where a side grows.
+// Columns beyond the edge take the edge alone; rows weigh it twice, which may round otherwise. `area`: what OpenCV
+// calls so where a side grows.
 std::vector<Tap> taps(const Axis& axis, bool columns, bool area) {
   std::vector<Tap> list;
   list.reserve(static_cast<size_t>(axis.to));
@@ -177,7 +177,7 @@ Pixels resized(const Pixels& from, int height, int width, Interpolation how) {
   if (how == Interpolation::kNearest)
     resize_nearest(from, to, rows, columns);
   else if (how == Interpolation::kLinear)
-    blocks && down == 2 && across == 2 ? resize_blocks(from, to, 2, 2) : resize_linear(from, to, rows, columns, false);
+    blocks&& down == 2 && across == 2 ? resize_blocks(from, to, 2, 2) : resize_linear(from, to, rows, columns, false);
   else if (blocks)
     resize_blocks(from, to, down, across);
   else if (shrinks)

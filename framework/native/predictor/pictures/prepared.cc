@@ -52,8 +52,8 @@ Pixels copied(const GivenPicture& given) {
 
 void check(const GivenPicture& given, size_t number, int64_t pixels) {
   if (given.height < 1 || given.width < 1 || int64_t{given.height} * given.width > pixels)
-    fail(ErrorKind::kShape, "picture ", number, " is ", given.height, "x", given.width,
-         " (height x width); 1 to ", pixels, " pixels are allowed (option pixels)");
+    fail(ErrorKind::kShape, "picture ", number, " is ", given.height, "x", given.width, " (height x width); 1 to ",
+         pixels, " pixels are allowed (option pixels)");
   if (!given.bytes) fail(ErrorKind::kAttribute, "picture ", number, " has no pixels");
   if (given.row_bytes < int64_t{3} * given.width)
     fail(ErrorKind::kShape, "picture ", number, ": its row_bytes are ", given.row_bytes, "; a row has ",
@@ -113,7 +113,8 @@ void PreparedPictures::stack(const Frames& frames, int64_t multiple) {
   auto* to = static_cast<char*>(images_.raw());
   for (int64_t i = 0; i < count; ++i) {
     const Pixels& p = frames[static_cast<size_t>(i)].pixels;
-    const char* from = is_float ? reinterpret_cast<const char*>(p.floats.data()) : reinterpret_cast<const char*>(p.bytes.data());
+    const char* from =
+        is_float ? reinterpret_cast<const char*>(p.floats.data()) : reinterpret_cast<const char*>(p.bytes.data());
     for (int y = 0; y < p.height; ++y)
       std::memcpy(to + static_cast<size_t>((i * height + y) * width) * 3 * size,
                   from + static_cast<size_t>(y) * p.row() * size, p.row() * size);
@@ -188,7 +189,8 @@ void PreparedPictures::masks_back(int picture, const float* masks, int64_t count
   if (count < 0 || size < 1 || size > 4096) fail(ErrorKind::kShape, "there are ", count, " masks of size ", size);
   const auto view = [](const void* data, const Shape& shape) {
     const TensorType type{shape, DType::kF32};
-    return Tensor(type, std::make_shared<Storage>(const_cast<void*>(data), static_cast<size_t>(type.bytes()), [] {}), 0);
+    return Tensor(type, std::make_shared<Storage>(const_cast<void*>(data), static_cast<size_t>(type.bytes()), [] {}),
+                  0);
   };
   const OpDef& op = find_op("paste_masks");
   std::vector<AttrValue> attrs(op.attrs.size());

@@ -75,8 +75,10 @@ class PairModel : public PieceModel {
  public:
   PairModel(Vocabulary vocabulary, const std::vector<std::pair<std::string, std::string>>& merges,
             const std::string& unknown, bool fuse_unknown, bool ignore_merges, bool byte_fallback)
-      : PieceModel(std::move(vocabulary)), unknown_(unknown.empty() ? -1 : number(unknown)),
-        fuse_unknown_(fuse_unknown), ignore_merges_(ignore_merges) {
+      : PieceModel(std::move(vocabulary)),
+        unknown_(unknown.empty() ? -1 : number(unknown)),
+        fuse_unknown_(fuse_unknown),
+        ignore_merges_(ignore_merges) {
     if (byte_fallback) not_done("byte_fallback of BPE");
     for (const auto& [first, second] : merges) {
       const int64_t a = number(first), b = number(second), both = number(first + second);

@@ -61,7 +61,9 @@ class Cursor {
   bool at_end() const { return !has(0); }
   bool has(size_t ahead) const { return at_ + ahead < text_.size(); }
   char32_t peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : 0; }
-  bool is(int kinds, size_t ahead = 0) const { return at_ + ahead < text_.size() && is_kind(text_[at_ + ahead], kinds); }
+  bool is(int kinds, size_t ahead = 0) const {
+    return at_ + ahead < text_.size() && is_kind(text_[at_ + ahead], kinds);
+  }
   bool is_other(size_t ahead = 0) const {
     return at_ + ahead < text_.size() && !is_kind(text_[at_ + ahead], kRegexSpace | kLetter | kNumber);
   }
@@ -236,7 +238,8 @@ Splitter sequence_of(const Json& json) {
   for (const Json* item = list->items_begin(); item != list->items_end(); ++item) {
     // Whether a word stands at the start of the text is not known behind another cut.
     if (const Json* scheme = item->find("prepend_scheme"); scheme && !steps.empty())
-      if (scheme->is(Kind::kString) && scheme->string() == "first") not_done("a Metaspace of the first word behind others");
+      if (scheme->is(Kind::kString) && scheme->string() == "first")
+        not_done("a Metaspace of the first word behind others");
     steps.push_back(splitter_of(item));
   }
   return [steps](Words& words) {
@@ -280,10 +283,10 @@ Splitter splitter_of(const Json* json) {
   const std::string type = text_of(*json, "type");
   if (type == "Sequence") return sequence_of(*json);
   if (type == "BertPreTokenizer") return bert_splitter();
-  if (type == "ByteLevel") return byte_level(truth_of(*json, "add_prefix_space", true), truth_of(*json, "use_regex", true));
+  if (type == "ByteLevel")
+    return byte_level(truth_of(*json, "add_prefix_space", true), truth_of(*json, "use_regex", true));
   if (type == "Metaspace") return metaspace(*json);
-  if (type == "WhitespaceSplit")
-    return each([](const auto& text, auto& words) { cut_between(text, kSpace, words); });
+  if (type == "WhitespaceSplit") return each([](const auto& text, auto& words) { cut_between(text, kSpace, words); });
   if (type == "Whitespace") return each(cut_words);
   if (type == "Split") return split_by_pattern(*json);
   not_done("the pre-tokenizer " + type);

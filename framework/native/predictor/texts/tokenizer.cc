@@ -56,13 +56,15 @@ size_t space_before(const std::string& text, size_t end) {
   size_t begin = end;
   while (begin > 0 && !is_head(text[--begin])) {
   }
-  return begin < end && is_kind(decoded(std::string_view(text).substr(begin, end - begin))[0], kSpace) ? end - begin : 0;
+  return begin < end && is_kind(decoded(std::string_view(text).substr(begin, end - begin))[0], kSpace) ? end - begin
+                                                                                                       : 0;
 }
 
 size_t space_behind(const std::string& text, size_t begin) {
   size_t end = begin;
   while (end < text.size() && (end == begin || !is_head(text[end]))) ++end;
-  return begin < end && is_kind(decoded(std::string_view(text).substr(begin, end - begin))[0], kSpace) ? end - begin : 0;
+  return begin < end && is_kind(decoded(std::string_view(text).substr(begin, end - begin))[0], kSpace) ? end - begin
+                                                                                                       : 0;
 }
 
 }  // namespace
@@ -75,7 +77,8 @@ int64_t TextTokenizer::number(const std::string& token) const {
 
 void TextTokenizer::add(AddedToken token) {
   if (token.content.empty()) return;
-  const std::string shown = token.normalized && normalizer_ ? encoded(normalizer_(decoded(token.content))) : token.content;
+  const std::string shown =
+      token.normalized && normalizer_ ? encoded(normalizer_(decoded(token.content))) : token.content;
   if (shown.empty()) return;
   (token.normalized ? normalized_ : plain_).add(shown, static_cast<int>(added_.size()));
   added_.push_back(std::move(token));
@@ -190,7 +193,8 @@ void TextTokenizer::find_around(const Json& json) {
     for (uint32_t i = 2; i + 1 < two->count; ++i) {
       const Json& item = two->elements[i];
       if (special(item) == found.closing && found.closing >= 0) ++found.between;
-      if (const Json* segment = item.at("/Sequence/type_id")) found.segments = segment->is(Kind::kInt) && segment->whole == 1;
+      if (const Json* segment = item.at("/Sequence/type_id"))
+        found.segments = segment->is(Kind::kInt) && segment->whole == 1;
     }
   around_ = found;
 }

@@ -65,7 +65,8 @@ char32_t joined(char32_t first, char32_t second) {
     const size_t middle = (low + high) / 2;
     const uint32_t *pair = kPairs + 3 * middle, a = pair[0], b = pair[1];
     if (a == first && b == second) return pair[2];
-    (a < first || (a == first && b < second) ? low : high) = a < first || (a == first && b < second) ? middle + 1 : middle;
+    (a < first || (a == first && b < second) ? low : high) =
+        a < first || (a == first && b < second) ? middle + 1 : middle;
   }
   return 0;
 }
@@ -78,9 +79,8 @@ void append_parts(char32_t c, bool compatible, Characters& to) {
     to.push_back(kLead + i / (kVowels * kTails));
     to.push_back(kVowel + i % (kVowels * kTails) / kTails);
     if (i % kTails) to.push_back(kTail + i % kTails);
-  } else if (Change change{};
-             (compatible && find(kCompatibleCodes, kCompatibleEnds, kCompatibleTexts, c, change)) ||
-             find(kCanonicalCodes, kCanonicalEnds, kCanonicalTexts, c, change)) {
+  } else if (Change change{}; (compatible && find(kCompatibleCodes, kCompatibleEnds, kCompatibleTexts, c, change)) ||
+                              find(kCanonicalCodes, kCanonicalEnds, kCanonicalTexts, c, change)) {
     for (size_t i = 0; i < change.size; ++i) to.push_back(change.text[i]);
   } else {
     to.push_back(c);
