@@ -198,6 +198,7 @@ BAD = {
     "views": (one([NORMAL], views={"flip": True}), "prepares pictures with 'views'"),
     "a huge multiple": (one([{"type": "PadToMultiple", "multiple": 60000}]), "makes a picture of 60000x60000"),
     "padded to nothing": (one([NORMAL], padded_to=0), "padded_to of the export"),
+    "padded to much": (one([NORMAL], padded_to=60000), "padded_to of the export makes pictures of 60000x60000"),
     "no processor": ({}, "states no preparation of pictures"),
 }
 

@@ -86,10 +86,10 @@ PreparedPictures::PreparedPictures(const Json& metadata, int64_t pixels, const s
     all = std::move(clip);
     for (auto& picture : pictures_) picture.placement = all[0].placement;
   }
-  stack(all, multiple);
+  stack(all, multiple, pixels);
 }
 
-void PreparedPictures::stack(const Frames& frames, int64_t multiple) {
+void PreparedPictures::stack(const Frames& frames, int64_t multiple, int64_t pixels) {
   const Pixels& first = frames[0].pixels;
   int64_t height = 0, width = 0;
   for (size_t i = 0; i < frames.size(); ++i) {
@@ -103,6 +103,9 @@ void PreparedPictures::stack(const Frames& frames, int64_t multiple) {
   const int64_t m = std::max<int64_t>(multiple, 1), count = static_cast<int64_t>(frames.size());
   height = (height + m - 1) / m * m;
   width = (width + m - 1) / m * m;
+  if (height * width > pixels)
+    fail(ErrorKind::kNotSupported, "padded_to of the export makes pictures of ", height, "x", width,
+         " (height x width); ", pixels, " pixels are allowed (option pixels)");
   const bool is_float = first.is_float();
   Shape shape{count, height, width, 3};
   if (is_video_) shape = Shape{1, count, height, width, 3};

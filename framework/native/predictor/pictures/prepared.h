@@ -46,7 +46,7 @@ class PreparedPictures {
     Placement placement;
   };
   const Picture& of(int picture) const;
-  void stack(const Frames& frames, int64_t multiple);
+  void stack(const Frames& frames, int64_t multiple, int64_t pixels);
 
   bool is_video_ = false;
   std::vector<Picture> pictures_;

@@ -156,7 +156,7 @@ SecretText output_of(const std::vector<std::string>& words, size_t most, int sec
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) refuse("key: the command ", words[0], " gave none: took over ", seconds, " s");
     const bool open = ends[0].fd >= 0 || ends[1].fd >= 0;
-    poll(ends, 2, static_cast<int>(open ? left : std::min<int64_t>(left, 10)));
+    if (poll(ends, 2, static_cast<int>(open ? left : std::min<int64_t>(left, 10))) <= 0) continue;
     if (ends[0].fd >= 0 && ends[0].revents && !printed.take(ends[0].fd)) ends[0].fd = -1;
     if (ends[1].fd >= 0 && ends[1].revents && !complaint.take(ends[1].fd)) ends[1].fd = -1;
     if (printed.text().size() > most) refuse("key: the command ", words[0], " printed over ", most, " bytes");

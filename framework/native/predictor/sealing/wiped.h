@@ -28,25 +28,25 @@ class Wiped {
 class SecretText {
  public:
   SecretText() = default;
-  explicit SecretText(std::string text) : text_(std::move(text)) { wipe_other(text); }
-  SecretText(SecretText&& other) noexcept : text_(std::move(other.text_)) { wipe_other(other.text_); }
+  explicit SecretText(std::string text) : text_(std::move(text)) { wipe_all(text); }
+  SecretText(SecretText&& other) noexcept : text_(std::move(other.text_)) { wipe_all(other.text_); }
   SecretText& operator=(SecretText&& other) noexcept {
-    wipe(text_.data(), text_.size());
+    wipe_all(text_);
     text_ = std::move(other.text_);
-    wipe_other(other.text_);
+    wipe_all(other.text_);
     return *this;
   }
   SecretText(const SecretText&) = delete;
   SecretText& operator=(const SecretText&) = delete;
-  ~SecretText() { wipe(text_.data(), text_.size()); }
+  ~SecretText() { wipe_all(text_); }
   const std::string& text() const { return text_; }
 
  private:
-  // A short text lies in the object itself, where a move leaves it.
-  static void wipe_other(std::string& moved) {
-    moved.resize(moved.capacity());
-    wipe(moved.data(), moved.size());
-    moved.clear();
+  // All its room: a short text lies in the object itself, where a move leaves it.
+  static void wipe_all(std::string& text) noexcept {
+    text.resize(text.capacity());
+    wipe(text.data(), text.size());
+    text.clear();
   }
 
   std::string text_;
