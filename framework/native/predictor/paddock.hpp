@@ -157,7 +157,7 @@ struct Picture {
 };
 
 // Pictures or texts prepared as an export says, and the way back to a picture's own pixels. Made by Predictor::prepare.
-class Prepared {
+class PreparedInputs {
  public:
   // The model's inputs: views that live as long as this.
   const std::vector<TensorView>& inputs() const { return inputs_; }
@@ -188,7 +188,7 @@ class Prepared {
 
  private:
   friend class Predictor;
-  Prepared(paddock_predictor* model, const std::vector<Picture>& pictures) {
+  PreparedInputs(paddock_predictor* model, const std::vector<Picture>& pictures) {
     std::vector<paddock_picture> given;
     for (const Picture& p : pictures) {
       given.push_back({sizeof(paddock_picture), p.height, p.width, 0, int64_t{3} * p.width, p.pixels});
@@ -198,7 +198,8 @@ class Prepared {
     expect_ok(paddock_prepare(model, given.data(), static_cast<int32_t>(given.size()), &made));
     take(model, made);
   }
-  Prepared(paddock_predictor* model, const std::vector<std::string>& texts, const std::vector<std::string>& seconds) {
+  PreparedInputs(paddock_predictor* model, const std::vector<std::string>& texts,
+                 const std::vector<std::string>& seconds) {
     std::vector<paddock_text> given;
     for (size_t i = 0; i < texts.size(); ++i) {
       given.push_back({sizeof(paddock_text), 0, texts[i].data(), texts[i].size(), nullptr, 0});
@@ -299,10 +300,10 @@ class Predictor {
   }
 
   // Pictures as the model's inputs; of a video classifier they are the frames of one clip.
-  Prepared prepare(const std::vector<Picture>& pictures) const { return Prepared(self_.get(), pictures); }
+  PreparedInputs prepare(const std::vector<Picture>& pictures) const { return PreparedInputs(self_.get(), pictures); }
   // Texts, or pairs of them, as the inputs of a classifier: one ragged batch. UTF-8.
-  Prepared prepare(const std::vector<std::string>& texts, const std::vector<std::string>& seconds = {}) const {
-    return Prepared(self_.get(), texts, seconds);
+  PreparedInputs prepare(const std::vector<std::string>& texts, const std::vector<std::string>& seconds = {}) const {
+    return PreparedInputs(self_.get(), texts, seconds);
   }
 
   Tokenizer tokenizer() const { return Tokenizer(self_.get()); }
