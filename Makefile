@@ -14,7 +14,8 @@ test: .venv/paddock-tests
 	.venv/bin/python -m pytest -m "not slow and not peers" --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGUMENTS)
 
 test-native: .venv/paddock-tests
-	.venv/bin/python -m pytest tests/framework/predictor tests/suites/test_native_predictor.py tests/examples/test_native.py $(ARGUMENTS)
+	.venv/bin/python -m pytest tests/framework/predictor tests/suites/test_native_predictor.py \
+	  tests/suites/test_native_pictures.py tests/suites/test_native_texts.py tests/examples/test_native.py tests/examples/test_java.py $(ARGUMENTS)
 
 test-slow: .venv/paddock-tests
 	scripts/test_slow

@@ -1,6 +1,6 @@
-// Times calls of an exported model through paddock.hpp: native_overhead EXPORT CALLS
+// Times calls of an exported model through paddock.hpp: native_overhead EXPORT CALLS [KEY]
 // Inputs are zeros in the shapes of the export. Prints milliseconds of loading and of the first call, then microseconds
-// of a call, from the mean of CALLS calls.
+// of a call, from the mean of CALLS calls. KEY: the source of the key that encrypted the export.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,11 +17,13 @@ double microseconds_since(Clock::time_point start) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   const int calls = std::atoi(argv[2]);
   try {
+    paddock::Options options;
+    if (argc == 4) options.decrypt(argv[3]);
     const auto start = Clock::now();
-    paddock::Predictor model(argv[1]);
+    paddock::Predictor model(argv[1], options);
     const double loaded = microseconds_since(start);
     std::vector<std::vector<double>> memory;  // of doubles, so that it is aligned for every type
     std::vector<paddock::TensorView> inputs;

@@ -56,9 +56,9 @@ def exported(folder: Path, operators: int) -> Path:
     return folder
 
 
-def native(program: Path, folder: Path, calls: int) -> list[float]:
-    """Milliseconds of loading and of the first call, microseconds of a call."""
-    done = subprocess.run([program, folder, str(calls)], check=True, stdout=subprocess.PIPE, text=True)
+def native(program: Path, folder: Path, calls: int, *key: Path) -> list[float]:
+    """Milliseconds of loading and of the first call, microseconds of a call; `key`: that of an encrypted export."""
+    done = subprocess.run([program, folder, str(calls), *key], check=True, stdout=subprocess.PIPE, text=True)
     return [float(word) for word in done.stdout.split()]
 
 

@@ -5,21 +5,17 @@
 
 #include "core/parallel.h"
 #include "op/isa.h"
-#include "predictor/paddock.h"
-#include "predictor/predictor.h"
+#include "predictor/guarded.h"
 
 using paddock::DType;
 using paddock::ErrorKind;
 using paddock::Tensor;
 using paddock::TensorType;
-
-struct paddock_options {
-  paddock::predictor::Options values;
-};
-
-struct paddock_predictor {
-  std::unique_ptr<paddock::predictor::Predictor> self;
-};
+using paddock::c_api::bad_argument;
+using paddock::c_api::described;
+using paddock::c_api::expect;
+using paddock::c_api::fill;
+using paddock::c_api::guarded;
 
 namespace {
 
@@ -27,69 +23,6 @@ namespace predictor = paddock::predictor;
 
 static_assert(PADDOCK_BOOL == static_cast<int>(DType::kBool) && PADDOCK_BFLOAT16 == static_cast<int>(DType::kBF16) &&
               PADDOCK_INT64 == static_cast<int>(DType::kI64) && PADDOCK_MAX_RANK == paddock::kMaxRank);
-
-thread_local std::string last_error;
-
-paddock_status failed(paddock_status status, const char* what) noexcept {
-  try {
-    last_error = what;
-  } catch (...) {
-    last_error.clear();
-  }
-  return status;
-}
-
-paddock_status status_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kShape:
-      return PADDOCK_BAD_SHAPE;
-    case ErrorKind::kDType:
-      return PADDOCK_BAD_TYPE;
-    case ErrorKind::kAttribute:
-      return PADDOCK_BAD_ARGUMENT;
-    case ErrorKind::kNotSupported:
-      return PADDOCK_NOT_SUPPORTED;
-    case ErrorKind::kState:
-      return PADDOCK_BAD_STATE;
-    case ErrorKind::kNumerics:
-      return PADDOCK_NUMERICS;
-    case ErrorKind::kInternal:
-      break;
-  }
-  return PADDOCK_INTERNAL;
-}
-
-// Runs what may throw.
-template <class F>
-paddock_status guarded(F&& f) noexcept {
-  try {
-    f();
-    return PADDOCK_OK;
-  } catch (const predictor::FileError& e) {
-    return failed(PADDOCK_BAD_FILE, e.what());
-  } catch (const predictor::BusyError& e) {
-    return failed(PADDOCK_BUSY, e.what());
-  } catch (const predictor::MemoryError& e) {
-    return failed(PADDOCK_NO_MEMORY, e.what());
-  } catch (const paddock::Error& e) {
-    return failed(status_of(e.kind()), e.what());
-  } catch (const std::bad_alloc&) {
-    return failed(PADDOCK_NO_MEMORY, "no memory is left; make the inputs smaller");
-  } catch (const std::exception& e) {
-    return failed(PADDOCK_INTERNAL, e.what());
-  } catch (...) {  // of a user's operator
-    return failed(PADDOCK_INTERNAL, "an error of an unknown kind");
-  }
-}
-
-template <class... Args>
-[[noreturn]] void bad_argument(const Args&... args) {
-  paddock::fail(ErrorKind::kAttribute, args...);
-}
-
-void expect(const void* pointer, const char* what) {
-  if (!pointer) bad_argument(what, " is a null pointer");
-}
 
 // Kernels of the best instruction set, where nobody has chosen another. In a Python process that has loaded the core
 // already, those that it uses.
@@ -116,6 +49,7 @@ int64_t* limit_of(predictor::Options& o, const std::string& name) {
       {"nodes", &l.nodes},
       {"levels", &l.levels},
       {"loop_steps", &l.loop_steps},
+      {"pixels", &l.pixels},
   };
   for (const auto& [known, value] : all)
     if (name == known) return value;
@@ -135,6 +69,14 @@ void set_option(predictor::Options& options, const std::string& name, int64_t va
   } else {
     bad_argument("there is no option '", name, "'; paddock.h lists them");
   }
+}
+
+paddock::sealing::KeySource& key_option(paddock_options* options, const char* name) {
+  expect(name, "name");
+  auto& keys = options->values.keys;
+  if (name == std::string_view("decrypt")) return keys.decrypt;
+  if (name == std::string_view("verify")) return keys.verify;
+  bad_argument("there is no key '", name, "'; there are decrypt and verify");
 }
 
 TensorType type_of(const paddock_tensor& t, int32_t index) {
@@ -171,26 +113,6 @@ Tensor tensor_of(const paddock_tensor& t, int32_t index) {
   return Tensor(type, std::make_shared<paddock::Storage>(data, t.bytes, [] {}), 0);
 }
 
-// Structs grow with versions; a caller's may be shorter than ours.
-template <class T>
-void fill(T* to, const T& from, const char* what) {
-  expect(to, what);
-  const uint32_t size = to->struct_size;
-  if (size < offsetof(T, shape) || size > 4096) bad_argument(what, "->struct_size is ", size, "; set it to sizeof");
-  const auto* bytes = reinterpret_cast<const char*>(&from);
-  std::copy(bytes, bytes + std::min<size_t>(size, sizeof(T)), reinterpret_cast<char*>(to));
-  to->struct_size = size;
-}
-
-template <class T>
-T described(const TensorType& type) {
-  T t{};
-  t.type = static_cast<int32_t>(type.dtype);
-  t.rank = type.shape.rank();
-  for (int i = 0; i < t.rank; ++i) t.shape[i] = type.shape[i];
-  return t;
-}
-
 void describe(const paddock_predictor* p, const std::vector<predictor::NamedType>& list, int32_t index,
               paddock_info* info) {
   if (index < 0 || static_cast<size_t>(index) >= list.size())
@@ -210,7 +132,7 @@ int32_t paddock_interface_version(void) { return PADDOCK_INTERFACE_MAJOR * 1000 
 
 const char* paddock_version(void) { return PADDOCK_VERSION_TEXT; }
 
-const char* paddock_last_error(void) { return last_error.c_str(); }
+const char* paddock_last_error(void) { return paddock::c_api::last_error(); }
 
 const char* paddock_type_name(int32_t type) {
   return type < 0 || type >= paddock::kDTypeCount ? nullptr : paddock::dtype_name(static_cast<DType>(type));
@@ -261,6 +183,31 @@ paddock_status paddock_options_set(paddock_options* options, const char* name, i
   });
 }
 
+paddock_status paddock_options_set_text(paddock_options* options, const char* name, const char* text) {
+  return guarded([&] {
+    expect(options, "options");
+    expect(text, "text");
+    key_option(options, name) = paddock::sealing::key_of_text(text);
+  });
+}
+
+paddock_status paddock_options_set_key(paddock_options* options, const char* name, const void* key, size_t bytes) {
+  return guarded([&] {
+    expect(options, "options");
+    expect(key, "key");
+    key_option(options, name) = paddock::sealing::key_of_bytes(key, bytes);
+  });
+}
+
+paddock_status paddock_options_set_key_function(paddock_options* options, const char* name,
+                                                paddock_key_function function, void* context) {
+  return guarded([&] {
+    expect(options, "options");
+    if (!function) bad_argument("function is a null pointer");
+    key_option(options, name) = paddock::sealing::key_of_function(function, context);
+  });
+}
+
 void paddock_options_free(paddock_options* options) { delete options; }
 
 paddock_status paddock_load(const char* folder, const paddock_options* options, paddock_predictor** made) {
@@ -282,6 +229,7 @@ paddock_status paddock_clone(paddock_predictor* p, paddock_predictor** clone) {
     expect(p, "predictor");
     auto other = std::make_unique<paddock_predictor>();
     other->self = p->self->clone();
+    other->texts = p->texts;
     *clone = other.release();
   });
 }
@@ -308,6 +256,10 @@ paddock_status paddock_output_info(const paddock_predictor* p, int32_t index, pa
     expect(p, "predictor");
     describe(p, p->self->outputs(), index, info);
   });
+}
+
+const char* paddock_signer(const paddock_predictor* p) {
+  return p && !p->self->signer().empty() ? p->self->signer().c_str() : nullptr;
 }
 
 const char* paddock_metadata(const paddock_predictor* p) { return p ? p->self->extra().c_str() : nullptr; }
@@ -343,11 +295,7 @@ paddock_status paddock_run(paddock_predictor* p, const paddock_tensor* inputs, i
 paddock_status paddock_output(paddock_predictor* p, int32_t index, paddock_tensor* output) {
   return guarded([&] {
     expect(p, "predictor");
-    const Tensor t = p->self->result(index);
-    auto found = described<paddock_tensor>(t.type());
-    found.data = t.raw();
-    found.bytes = static_cast<uint64_t>(t.bytes());
-    fill(output, found, "output");
+    paddock::c_api::fill_tensor(output, p->self->result(index), "output");
   });
 }
 

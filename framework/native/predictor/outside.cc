@@ -10,39 +10,36 @@
 #include <cstring>
 
 namespace paddock::predictor {
-namespace {
-
-// A regular file, open for reading. A pipe does not wait for a writer, and is refused as a device is.
-class OpenFile {
- public:
-  OpenFile(const std::string& path, const char* limit, int64_t most) : fd_(open(path.c_str(), kFlags)) {
-    if (fd_ < 0) refuse(path, ": cannot be opened (", std::strerror(errno), ")");
-    struct stat about;
-    if (fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode)) {
-      close(fd_);
-      refuse(path, ": is a folder, a pipe or a device, not a file");
-    }
-    size_ = about.st_size;
-    try {
-      check_limit(limit, most, size_, path + ": it has too many bytes");
-    } catch (...) {
-      close(fd_);
-      throw;
-    }
+OpenFile::OpenFile(const std::string& path, const char* limit, int64_t most)
+    : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (fd_ < 0) refuse(path, ": cannot be opened (", std::strerror(errno), ")");
+  struct stat about;
+  if (fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode)) {
+    close(fd_);
+    refuse(path, ": is a folder, a pipe or a device, not a file");
   }
-  ~OpenFile() { close(fd_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int fd() const { return fd_; }
-  int64_t size() const { return size_; }
+  size_ = about.st_size;
+  try {
+    check_limit(limit, most, size_, path + ": it has too many bytes");
+  } catch (...) {
+    close(fd_);
+    throw;
+  }
+}
 
- private:
-  static constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  int fd_;
-  int64_t size_ = 0;
-};
+OpenFile::~OpenFile() { close(fd_); }
 
-}  // namespace
+bool OpenFile::read_at(int64_t place, char* to, size_t bytes) const {
+  while (bytes) {
+    const ssize_t n = pread(fd_, to, bytes, place);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    to += n;
+    place += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return true;
+}
 
 std::string how_to_raise(const char* name) {
   return cat("If you trust it, raise the limit: paddock_options_set(options, \"", name, "\", N)");
@@ -64,6 +61,14 @@ std::string read_file(const std::string& path, const char* limit, int64_t most) 
     got += static_cast<size_t>(n);
   }
   text.resize(got);
+  return text;
+}
+
+std::string read_key_file(const std::string& path, int64_t most) {
+  const OpenFile file(path, "key", INT64_MAX);
+  if (file.size() > most) refuse(path, ": has ", file.size(), " bytes, which is no key");
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  if (!file.read_at(0, text.data(), text.size())) refuse(path, ": cannot be read");
   return text;
 }
 

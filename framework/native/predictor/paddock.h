@@ -21,7 +21,7 @@
 
 /* Of this interface: the major number changes when a program must be changed, the minor one with each addition. */
 #define PADDOCK_INTERFACE_MAJOR 1
-#define PADDOCK_INTERFACE_MINOR 0
+#define PADDOCK_INTERFACE_MINOR 1
 
 #define PADDOCK_MAX_RANK 8
 
@@ -108,12 +108,34 @@ PADDOCK_EXPORT const char* paddock_instruction_set(void);
  *
  *   "loop_steps"    what the loops of a run may take together.
  *
+ *   "pixels"        of a picture that is prepared, and of what it becomes.
+ *
  *   "text_bytes", "weight_bytes", "elements", "element_growth", "plan_elements", "nodes", "levels"
  *                   budgets of reading an export; see docs/howto/native.md.
  */
 PADDOCK_EXPORT paddock_status paddock_options_new(paddock_options** options);
 PADDOCK_EXPORT paddock_status paddock_options_set(paddock_options* options, const char* name, int64_t value);
 PADDOCK_EXPORT void paddock_options_free(paddock_options* options);
+
+/* Keys that a sealed export is opened with (docs/howto/sealed.md), by name:
+ *
+ *   "decrypt"  the key that encrypted it: 32 bytes, as they are, in hexadecimal or in Base64.
+ *   "verify"   its owner's public key, PEM. With it an export is opened only where that owner signed it.
+ *
+ * They are asked for when a sealed export is loaded, which needs OpenSSL's libcrypto.so.3 on the machine.
+ * PADDOCK_BAD_FILE where a key or the export does not fit, PADDOCK_NOT_SUPPORTED where there is no libcrypto. */
+
+/* From a source: the path of a file, "env:NAME" (an environment variable) or "command:WORDS" (what a program prints
+ * within 60 s; no shell reads the words). */
+PADDOCK_EXPORT paddock_status paddock_options_set_text(paddock_options* options, const char* name, const char* text);
+/* The bytes themselves; they are copied, and the copy is wiped when the options are freed. */
+PADDOCK_EXPORT paddock_status paddock_options_set_key(paddock_options* options, const char* name, const void* key,
+                                                      size_t bytes);
+/* From a function, which writes up to `room` bytes to `key` and their number to `bytes`, and returns 0; anything else
+ * is a failure, and so is a C++ exception. `context` is handed to it and must live until the options are freed. */
+typedef int32_t (*paddock_key_function)(void* context, void* key, size_t room, size_t* bytes);
+PADDOCK_EXPORT paddock_status paddock_options_set_key_function(paddock_options* options, const char* name,
+                                                               paddock_key_function function, void* context);
 
 /* Loads the folder that `paddock export` wrote. `options` may be null. */
 PADDOCK_EXPORT paddock_status paddock_load(const char* folder, const paddock_options* options,
@@ -128,6 +150,9 @@ PADDOCK_EXPORT int32_t paddock_output_count(const paddock_predictor* predictor);
 PADDOCK_EXPORT paddock_status paddock_input_info(const paddock_predictor* predictor, int32_t index, paddock_info* info);
 PADDOCK_EXPORT paddock_status paddock_output_info(const paddock_predictor* predictor, int32_t index,
                                                   paddock_info* info);
+/* The public key that signed a sealed export, 64 hexadecimal digits; null where nobody did. Without the key "verify" a
+ * signature is checked by this key, which anybody may have put there. Lives as long as the predictor. */
+PADDOCK_EXPORT const char* paddock_signer(const paddock_predictor* predictor);
 /* What the exporter stored beside the network (preprocessing, classes), as JSON; lives as long as the predictor. */
 PADDOCK_EXPORT const char* paddock_metadata(const paddock_predictor* predictor);
 
@@ -142,6 +167,77 @@ PADDOCK_EXPORT paddock_status paddock_run(paddock_predictor* predictor, const pa
  * paddock_release_outputs or until the predictor is freed. Set output->struct_size before the call. */
 PADDOCK_EXPORT paddock_status paddock_output(paddock_predictor* predictor, int32_t index, paddock_tensor* output);
 PADDOCK_EXPORT paddock_status paddock_release_outputs(paddock_predictor* predictor);
+
+/* -- Pictures: what an export's metadata say of how they are prepared, with Python's bits. Decode them by a library of
+ * your own. Resize, ResizeKeepRatio, ResizeShort, Letterbox, PadToMultiple, CenterCrop, Normalize and FrameDifferences
+ * are done, with the interpolations nearest, linear and area; PADDOCK_NOT_SUPPORTED for all else. */
+
+typedef struct paddock_picture {
+  uint32_t struct_size; /* sizeof(paddock_picture) */
+  int32_t height, width;
+  int32_t reserved;      /* 0 */
+  int64_t row_bytes;     /* from the start of a row to that of the next: 3 * width or more */
+  const uint8_t* pixels; /* red, green, blue, one byte each */
+} paddock_picture;
+
+typedef struct paddock_prepared paddock_prepared;
+
+/* Prepares a batch of pictures; of a video classifier they are the frames of one clip. It may be asked in several
+ * threads at once, and goes on living without the predictor. */
+PADDOCK_EXPORT paddock_status paddock_prepare(paddock_predictor* predictor, const paddock_picture* pictures,
+                                              int32_t count, paddock_prepared** prepared);
+PADDOCK_EXPORT void paddock_prepared_free(paddock_prepared* prepared);
+/* The tensor for the predictor's input `index`, a view that lives as long as `prepared`. Set input->struct_size before.
+ */
+PADDOCK_EXPORT paddock_status paddock_prepared_input(const paddock_prepared* prepared, int32_t index,
+                                                     paddock_tensor* input);
+/* From pixels of the input to the picture's own, as Python does: boxes [count, 4] as x1 y1 x2 y2, cut to the picture;
+ * points [count, 2] as x y. `back` may be the same memory. */
+PADDOCK_EXPORT paddock_status paddock_boxes_back(const paddock_prepared* prepared, int32_t picture, const float* boxes,
+                                                 int64_t count, float* back);
+PADDOCK_EXPORT paddock_status paddock_points_back(const paddock_prepared* prepared, int32_t picture,
+                                                  const float* points, int64_t count, float* back);
+/* Classes of the input's pixels [height, width] become those of the picture's own pixels, as many bytes as it has
+ * pixels; 255 where the input does not show one. */
+PADDOCK_EXPORT paddock_status paddock_labels_back(const paddock_prepared* prepared, int32_t picture,
+                                                  const uint8_t* labels, int32_t height, int32_t width, uint8_t* back);
+/* Masks [count, size, size] over boxes of the picture (what paddock_boxes_back gave) become bitmaps [count, picture's
+ * height, width], 1 where the interpolated mask is `threshold` or more; Python's is 0.5. */
+PADDOCK_EXPORT paddock_status paddock_masks_back(const paddock_prepared* prepared, int32_t picture, const float* masks,
+                                                 int64_t count, int32_t size, const float* boxes, double threshold,
+                                                 uint8_t* bitmaps);
+
+/* -- Texts: tokens as Python's tokenizers cut them. WordPiece (BERT's, ERNIE's), byte-level pairs (RoBERTa's, GPT-2's,
+ * GPT-4's, Llama 3's, Qwen 2's), Unigram, whole words and characters, with the full tables of Unicode;
+ * PADDOCK_NOT_SUPPORTED, with its name, for a part of a tokenizer that is not done here. Texts are UTF-8. */
+
+typedef struct paddock_text {
+  uint32_t struct_size; /* sizeof(paddock_text) */
+  int32_t reserved;     /* 0 */
+  const char* text;
+  uint64_t bytes;
+  const char* second; /* the other text of a pair; null where the model takes single ones */
+  uint64_t second_bytes;
+} paddock_text;
+
+/* Joins and cuts texts to the inputs of a classifier, in one ragged batch; paddock_prepared_input gives them. */
+PADDOCK_EXPORT paddock_status paddock_prepare_texts(paddock_predictor* predictor, const paddock_text* texts,
+                                                    int32_t count, paddock_prepared** prepared);
+
+/* A tokenizer may be used by several threads at once. */
+typedef struct paddock_tokenizer paddock_tokenizer;
+/* That of an export. */
+PADDOCK_EXPORT paddock_status paddock_tokenizer_of(paddock_predictor* predictor, paddock_tokenizer** tokenizer);
+/* That of a tokenizer.json; `options` may be null. */
+PADDOCK_EXPORT paddock_status paddock_tokenizer_load(const char* file, const paddock_options* options,
+                                                     paddock_tokenizer** tokenizer);
+PADDOCK_EXPORT void paddock_tokenizer_free(paddock_tokenizer* tokenizer);
+/* Writes the numbers of a text's tokens, without those that stand around texts, up to `room` of them; `count` becomes
+ * how many there are. */
+PADDOCK_EXPORT paddock_status paddock_encode(const paddock_tokenizer* tokenizer, const char* text, uint64_t bytes,
+                                             int64_t* ids, uint64_t room, uint64_t* count);
+/* The number of a token such as "[CLS]"; -1 where there is none. */
+PADDOCK_EXPORT int64_t paddock_token_number(const paddock_tokenizer* tokenizer, const char* token);
 
 /* Where the memory goes, as JSON: of the shapes that ran last. Lives until the next call of it. */
 PADDOCK_EXPORT paddock_status paddock_memory_report(paddock_predictor* predictor, const char** json);

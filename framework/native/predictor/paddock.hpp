@@ -5,6 +5,7 @@
 //   const float* boxes = outputs[0].data<float>();
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -114,13 +115,151 @@ class Options {
     expect_ok(paddock_options_set(self_.get(), name.c_str(), value));
     return *this;
   }
+  // Keys of sealed exports: a file, "env:NAME" or "command:WORDS".
+  Options& decrypt(const std::string& source) { return key_source("decrypt", source); }
+  Options& verify(const std::string& source) { return key_source("verify", source); }
+  // A function that gives the bytes; what it throws becomes the error of loading.
+  Options& decrypt(std::function<std::string()> function) { return key_function("decrypt", std::move(function)); }
+  Options& verify(std::function<std::string()> function) { return key_function("verify", std::move(function)); }
   const paddock_options* get() const { return self_.get(); }
 
  private:
+  using KeyFunction = std::function<std::string()>;
+  Options& key_source(const char* name, const std::string& source) {
+    expect_ok(paddock_options_set_text(self_.get(), name, source.c_str()));
+    return *this;
+  }
+  Options& key_function(const char* name, KeyFunction function) {
+    functions_.push_back(std::make_unique<KeyFunction>(std::move(function)));
+    const auto ask = [](void* context, void* key, size_t room, size_t* bytes) -> int32_t {
+      const std::string given = (*static_cast<KeyFunction*>(context))();
+      *bytes = given.size();
+      given.copy(static_cast<char*>(key), room);
+      return 0;  // more bytes than there is room for are refused
+    };
+    expect_ok(paddock_options_set_key_function(self_.get(), name, ask, functions_.back().get()));
+    return *this;
+  }
+
   struct Free {
     void operator()(paddock_options* o) const { paddock_options_free(o); }
   };
+  std::vector<std::unique_ptr<KeyFunction>> functions_;
   std::unique_ptr<paddock_options, Free> self_;
+};
+
+class Predictor;
+
+// A picture of the caller's: rows of red, green and blue bytes without gaps.
+struct Picture {
+  int height, width;
+  const uint8_t* pixels;
+};
+
+// Pictures or texts prepared as an export says, and the way back to a picture's own pixels. Made by Predictor::prepare.
+class PreparedInputs {
+ public:
+  // The model's inputs: views that live as long as this.
+  const std::vector<TensorView>& inputs() const { return inputs_; }
+  // Boxes [count, 4] x1 y1 x2 y2 in pixels of the input as boxes of the picture, cut to it.
+  std::vector<float> boxes_back(const float* boxes, int64_t count, int picture = 0) const {
+    std::vector<float> back(static_cast<size_t>(4 * count));
+    expect_ok(paddock_boxes_back(self_.get(), picture, boxes, count, back.data()));
+    return back;
+  }
+  std::vector<float> points_back(const float* points, int64_t count, int picture = 0) const {
+    std::vector<float> back(static_cast<size_t>(2 * count));
+    expect_ok(paddock_points_back(self_.get(), picture, points, count, back.data()));
+    return back;
+  }
+  // Classes of the input's pixels [height, width] as those of the picture's own; 255 where the input does not show one.
+  std::vector<uint8_t> labels_back(const uint8_t* labels, int height, int width, int picture = 0) const {
+    std::vector<uint8_t> back(pixels_.at(static_cast<size_t>(picture)));
+    expect_ok(paddock_labels_back(self_.get(), picture, labels, height, width, back.data()));
+    return back;
+  }
+  // Masks [count, size, size] over boxes of the picture as bitmaps of its own pixels, one after the other.
+  std::vector<uint8_t> masks_back(const float* masks, int64_t count, int size, const float* boxes, int picture = 0,
+                                  double threshold = 0.5) const {
+    std::vector<uint8_t> back(static_cast<size_t>(count) * pixels_.at(static_cast<size_t>(picture)));
+    expect_ok(paddock_masks_back(self_.get(), picture, masks, count, size, boxes, threshold, back.data()));
+    return back;
+  }
+
+ private:
+  friend class Predictor;
+  PreparedInputs(paddock_predictor* model, const std::vector<Picture>& pictures) {
+    std::vector<paddock_picture> given;
+    for (const Picture& p : pictures) {
+      given.push_back({sizeof(paddock_picture), p.height, p.width, 0, int64_t{3} * p.width, p.pixels});
+      pixels_.push_back(static_cast<size_t>(p.height) * static_cast<size_t>(p.width));
+    }
+    paddock_prepared* made = nullptr;
+    expect_ok(paddock_prepare(model, given.data(), static_cast<int32_t>(given.size()), &made));
+    take(model, made);
+  }
+  PreparedInputs(paddock_predictor* model, const std::vector<std::string>& texts,
+                 const std::vector<std::string>& seconds) {
+    std::vector<paddock_text> given;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      given.push_back({sizeof(paddock_text), 0, texts[i].data(), texts[i].size(), nullptr, 0});
+      if (seconds.empty()) continue;
+      given.back().second = seconds.at(i).data();
+      given.back().second_bytes = seconds.at(i).size();
+    }
+    paddock_prepared* made = nullptr;
+    expect_ok(paddock_prepare_texts(model, given.data(), static_cast<int32_t>(given.size()), &made));
+    take(model, made);
+  }
+  void take(paddock_predictor* model, paddock_prepared* made) {
+    self_.reset(made);
+    inputs_.resize(static_cast<size_t>(paddock_input_count(model)));
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      expect_ok(paddock_prepared_input(made, static_cast<int32_t>(i), &inputs_[i].raw()));
+  }
+  struct Free {
+    void operator()(paddock_prepared* p) const { paddock_prepared_free(p); }
+  };
+  std::unique_ptr<paddock_prepared, Free> self_;
+  std::vector<TensorView> inputs_;
+  std::vector<size_t> pixels_;
+};
+
+// Texts to the numbers of their tokens.
+class Tokenizer {
+ public:
+  // Of a tokenizer.json.
+  explicit Tokenizer(const std::string& file) {
+    paddock_tokenizer* made = nullptr;
+    expect_ok(paddock_tokenizer_load(file.c_str(), nullptr, &made));
+    self_.reset(made);
+  }
+  // Without the tokens that stand around texts. The text is UTF-8.
+  std::vector<int64_t> encode(const std::string& text) const {
+    uint64_t count = 0;
+    std::vector<int64_t> ids(text.size() + 1);  // mostly enough
+    expect_ok(paddock_encode(self_.get(), text.data(), text.size(), ids.data(), ids.size(), &count));
+    if (count > ids.size()) {
+      ids.resize(count);
+      expect_ok(paddock_encode(self_.get(), text.data(), text.size(), ids.data(), ids.size(), &count));
+    }
+    ids.resize(count);
+    return ids;
+  }
+  // Of a token such as "[CLS]"; -1 where there is none.
+  int64_t number(const std::string& token) const { return paddock_token_number(self_.get(), token.c_str()); }
+
+ private:
+  friend class Predictor;
+  explicit Tokenizer(paddock_predictor* model) {
+    paddock_tokenizer* made = nullptr;
+    expect_ok(paddock_tokenizer_of(model, &made));
+    self_.reset(made);
+  }
+  struct Free {
+    void operator()(paddock_tokenizer* t) const { paddock_tokenizer_free(t); }
+  };
+  std::unique_ptr<paddock_tokenizer, Free> self_;
 };
 
 // An input or output of a model.
@@ -145,6 +284,11 @@ class Predictor {
 
   std::vector<TensorInfo> inputs() const { return infos(paddock_input_count(self_.get()), paddock_input_info); }
   std::vector<TensorInfo> outputs() const { return infos(paddock_output_count(self_.get()), paddock_output_info); }
+  // The public key that signed a sealed export, in hexadecimal; nothing where nobody did.
+  std::optional<std::string> signer() const {
+    const char* key = paddock_signer(self_.get());
+    return key ? std::optional<std::string>(key) : std::nullopt;
+  }
   std::string metadata() const { return paddock_metadata(self_.get()); }
   // The part of it at a JSON pointer such as "/processor/class_names/0"; nothing where there is none.
   std::optional<std::string> metadata(const std::string& pointer) {
@@ -154,6 +298,15 @@ class Predictor {
     expect_ok(status);
     return text;
   }
+
+  // Pictures as the model's inputs; of a video classifier they are the frames of one clip.
+  PreparedInputs prepare(const std::vector<Picture>& pictures) const { return PreparedInputs(self_.get(), pictures); }
+  // Texts, or pairs of them, as the inputs of a classifier: one ragged batch. UTF-8.
+  PreparedInputs prepare(const std::vector<std::string>& texts, const std::vector<std::string>& seconds = {}) const {
+    return PreparedInputs(self_.get(), texts, seconds);
+  }
+
+  Tokenizer tokenizer() const { return Tokenizer(self_.get()); }
 
   // Runs once. The outputs are views that live until the next run, release() or the end of the predictor.
   std::vector<TensorView> run(const std::vector<TensorView>& inputs) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "predictor/sealing/form.h"
+
 namespace paddock::predictor {
 namespace {
 
@@ -72,11 +74,13 @@ class Predictor::Turn {
 };
 
 std::unique_ptr<Predictor> Predictor::load(const std::string& folder, const Options& options) {
-  Export e = read_export(folder, options.limits, options.map_weights);
+  Export e = read_export(folder, options.limits, options.map_weights, options.keys);
   auto parsed = std::make_unique<const JsonDocument>(e.extra);
-  auto about =
-      std::make_shared<const About>(About{std::move(e.inputs), std::move(e.outputs), std::move(e.fixed_by),
-                                          std::move(e.extra), std::move(parsed), std::move(e.state_names), options});
+  Options kept = options;
+  kept.keys = {};
+  auto about = std::make_shared<const About>(About{std::move(e.inputs), std::move(e.outputs), std::move(e.fixed_by),
+                                                   sealing::hexadecimal(e.signer), std::move(e.extra),
+                                                   std::move(parsed), std::move(e.state_names), std::move(kept)});
   return std::unique_ptr<Predictor>(new Predictor(std::move(about), std::move(e.module), std::move(e.states)));
 }
 

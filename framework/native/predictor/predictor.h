@@ -16,6 +16,7 @@ struct Options {
   Limits limits;
   bool map_weights = true;
   int64_t memory_bytes = 0;  // that a run may plan; 0 for any amount
+  sealing::OpeningKeys keys;
 };
 
 // Another thread is using the predictor.
@@ -38,6 +39,11 @@ class Predictor {
   const std::vector<NamedType>& inputs() const { return about_->inputs; }
   const std::vector<NamedType>& outputs() const { return about_->outputs; }
   bool fixed_shapes() const { return !about_->fixed_by.empty(); }
+  // `extra` as it was read, for other parts of the library.
+  const Json& metadata() const { return about_->parsed->root(); }
+  int64_t pixel_limit() const { return about_->options.limits.pixels; }
+  // The public key that signed the export, in hexadecimal; "" where nobody did.
+  const std::string& signer() const { return about_->signer; }
   const std::string& extra() const { return about_->extra; }
   // The part of `extra` at a JSON pointer: a text's own characters, of others their JSON. Lives as long as this.
   const std::string& extra_at(const std::string& pointer);
@@ -56,7 +62,7 @@ class Predictor {
   class Turn;
   struct About {
     std::vector<NamedType> inputs, outputs;
-    std::string fixed_by, extra;
+    std::string fixed_by, signer, extra;
     std::unique_ptr<const JsonDocument> parsed;  // of `extra`
     std::vector<std::string> state_names;
     Options options;

@@ -1,23 +1,24 @@
 // From JSON to a module. Every check that framework/graph/files.py makes is made here, before anything runs.
 #include "predictor/program_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
 #include "predictor/json.h"
+#include "predictor/sealing/opening.h"
 #include "predictor/weights.h"
 
 namespace paddock::predictor {
 namespace {
 
 constexpr int64_t kFormat = 1;
+constexpr const char* kProgram = "program.json";
 constexpr const char* kWeights[] = {"weights.safetensors", "weights.2.safetensors"};
 constexpr int64_t kMostElements = int64_t{1} << 40;  // a shape with more is a damaged file, not a model
 constexpr const char* kAgain = "; export the model again";
@@ -416,7 +417,7 @@ void Reader::read(const Json& data) {
 }
 
 // -- the whole file
-std::string weights_name(const Json& data) {
+const char* weights_name(const Json& data) {
   const Json* name = data.find("weights");
   if (!name) return kWeights[0];
   for (const char* known : kWeights)
@@ -432,13 +433,54 @@ void name_outputs(std::vector<NamedType>& outputs, const Json& extra) {
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i].name = names->elements[i].string();
 }
 
-Export read_parts(const std::string& folder, const JsonDocument& document, const Limits& limits, bool map_weights) {
+// The files of an export: those of a folder, or what a seal held.
+class ExportFiles {
+ public:
+  ExportFiles(const std::string& folder, const Limits& limits, bool map_weights, const sealing::OpeningKeys& keys)
+      : folder_(folder), limits_(limits), map_weights_(map_weights) {
+    if (sealing::is_sealed(folder))
+      opened_ = sealing::open_sealed(folder, keys, limits);
+    else if (keys.verify)
+      refuse(folder, ": is not sealed, and only what the owner of the key `verify` signed is opened");
+  }
+
+  std::string path(const char* name) const { return folder_ + "/" + name; }
+  std::string signer() const { return opened_ ? opened_->signer : std::string(); }
+
+  std::string text(const char* name) const {
+    if (!opened_) return read_file(path(name), "text_bytes", limits_.text_bytes);
+    const FileBytes found = sealed(name);
+    check_limit("text_bytes", limits_.text_bytes, found.size, path(name) + ": it has too many bytes");
+    return {found.data, static_cast<size_t>(found.size)};
+  }
+
+  Tensors tensors(const char* name) const {
+    if (opened_) return load_tensors(path(name), sealed(name), Copies::kWiped);  // is in memory of its own anyway
+    const auto file = std::make_shared<MappedFile>(path(name), "weight_bytes", limits_.weight_bytes);
+    return load_tensors(path(name), {file, file->data(), file->size()},
+                        map_weights_ ? Copies::kWhereNeeded : Copies::kAlways);
+  }
+
+ private:
+  FileBytes sealed(const char* name) const {
+    const auto found = opened_->files.find(name);
+    if (found == opened_->files.end()) refuse(folder_, ": its seal names no ", name, kAgain);
+    return {found->second, found->second->data(), opened_->sizes.find(name)->second};
+  }
+
+  const std::string& folder_;
+  const Limits& limits_;
+  const bool map_weights_;
+  std::optional<sealing::OpenedSeal> opened_;
+};
+
+Export read_parts(const ExportFiles& files, const JsonDocument& document, const Limits& limits) {
   const Json& data = document.root();
   if (!data.is(Kind::kObject)) refuse("holds ", kind_name(data.kind), " where a program is expected", kAgain);
   const Json* extra = data.find("extra");
   if (extra && !extra->is(Kind::kObject)) refuse("'extra' is ", kind_name(extra->kind), ", not an object", kAgain);
   const Json& shape_reads = list_of(data, "shape_reads");
-  const Tensors tensors = load_tensors(folder + "/" + weights_name(data), limits, map_weights);
+  const Tensors tensors = files.tensors(weights_name(data));
   Reader reader(tensors, limits, 0);
   reader.read(data);
   if (reader.alive > Count(limits.element_growth) * reader.given)
@@ -450,6 +492,7 @@ Export read_parts(const std::string& folder, const JsonDocument& document, const
   found.states = std::move(reader.states);
   found.state_names = std::move(reader.state_names);
   found.module = std::move(reader.module);
+  found.signer = files.signer();
   found.extra = extra ? document.source(*extra) : "{}";
   if (extra) name_outputs(found.outputs, *extra);
   if (shape_reads.count)
@@ -460,16 +503,13 @@ Export read_parts(const std::string& folder, const JsonDocument& document, const
 
 }  // namespace
 
-Export read_export(const std::string& folder, const Limits& limits, bool map_weights) {
-  const std::string path = folder + "/program.json";
-  // Also one whose files can be read: nobody would have checked its signature.
-  if (access((folder + "/seal.json").c_str(), F_OK) == 0)
-    refuse(folder,
-           ": is sealed, which this library does not open yet; export the model again without --sign and "
-           "--encrypt");
+Export read_export(const std::string& folder, const Limits& limits, bool map_weights,
+                   const sealing::OpeningKeys& keys) {
+  const ExportFiles files(folder, limits, map_weights, keys);
+  const std::string path = files.path(kProgram);
   try {
-    const JsonDocument document(read_file(path, "text_bytes", limits.text_bytes));
-    return read_parts(folder, document, limits, map_weights);
+    const JsonDocument document(files.text(kProgram));
+    return read_parts(files, document, limits);
   } catch (const std::invalid_argument& e) {
     refuse(path, ": not valid JSON (", e.what(), "); export the model again");
   } catch (const FileError& e) {

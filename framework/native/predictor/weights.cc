@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "predictor/json.h"
+#include "predictor/sealing/wiped.h"
 
 namespace paddock::predictor {
 namespace {
@@ -100,44 +101,48 @@ std::vector<Entry> entries_of(const std::string& path, const Json& header, int64
   return entries;
 }
 
-JsonDocument header_of(const std::string& path, const MappedFile& file, int64_t& length) {
-  if (file.size() < 8) damaged(path, "header too small");
-  std::memcpy(&length, file.data(), 8);
+JsonDocument header_of(const std::string& path, const FileBytes& file, int64_t& length) {
+  if (file.size < 8) damaged(path, "header too small");
+  std::memcpy(&length, file.data, 8);
   if (length < 0 || length > kMostHeader) damaged(path, "header too large");
-  if (length > file.size() - 8) damaged(path, "its header is cut off");
+  if (length > file.size - 8) damaged(path, "its header is cut off");
   try {
-    return JsonDocument(std::string(file.data() + 8, static_cast<size_t>(length)));
+    return JsonDocument(std::string(file.data + 8, static_cast<size_t>(length)));
   } catch (const std::invalid_argument& e) {
     damaged(path, cat("its header is no JSON: ", e.what()));
   }
 }
 
+Tensor wiped_tensor(const TensorType& type) {
+  const auto memory = std::make_shared<sealing::Wiped>(static_cast<size_t>(type.bytes()));
+  return Tensor(type, std::make_shared<Storage>(memory->data(), static_cast<size_t>(type.bytes()), [memory] {}), 0);
+}
+
 // A copy where the tensor does not lie as its type must, or is of bools that are neither 0 nor 1.
-Tensor tensor_at(const std::string& path, const Entry& e, const std::shared_ptr<MappedFile>& file, int64_t start,
-                 bool map) {
-  char* data = file->data() ? file->data() + start + e.begin : nullptr;
+Tensor tensor_at(const std::string& path, const Entry& e, const FileBytes& file, int64_t start, Copies copies) {
+  char* data = file.data ? file.data + start + e.begin : nullptr;
   const int64_t bytes = e.end - e.begin;
   if (e.type.dtype == DType::kBool && std::any_of(data, data + bytes, [](char c) { return c != 0 && c != 1; }))
     damaged(path, cat("'", e.name, "' holds bools that are neither 0 nor 1"));
-  if (map && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(e.type.dtype)) == 0) {
-    auto hold = [file] {};  // the file stays mapped as long as the storage lives
+  if (copies != Copies::kAlways &&
+      reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(e.type.dtype)) == 0) {
+    auto hold = [file = file.hold] {};  // the file stays in memory as long as the storage lives
     return Tensor(e.type, std::make_shared<Storage>(data, static_cast<size_t>(bytes), std::move(hold)), 0);
   }
-  Tensor own(e.type);
+  Tensor own = copies == Copies::kWiped ? wiped_tensor(e.type) : Tensor(e.type);
   if (bytes) std::memcpy(own.raw(), data, static_cast<size_t>(bytes));
   return own;
 }
 
 }  // namespace
 
-std::map<std::string, Tensor, std::less<>> load_tensors(const std::string& path, const Limits& limits, bool map) {
-  const auto file = std::make_shared<MappedFile>(path, "weight_bytes", limits.weight_bytes);
+std::map<std::string, Tensor, std::less<>> load_tensors(const std::string& path, const FileBytes& file, Copies copies) {
   int64_t length = 0;
-  const JsonDocument header = header_of(path, *file, length);
+  const JsonDocument header = header_of(path, file, length);
   if (!header.root().is(Json::Kind::kObject)) damaged(path, "its header is no object");
   std::map<std::string, Tensor, std::less<>> tensors;
-  for (const Entry& e : entries_of(path, header.root(), file->size() - 8 - length))
-    tensors.emplace(e.name, tensor_at(path, e, file, 8 + length, map));
+  for (const Entry& e : entries_of(path, header.root(), file.size - 8 - length))
+    tensors.emplace(e.name, tensor_at(path, e, file, 8 + length, copies));
   return tensors;
 }
 

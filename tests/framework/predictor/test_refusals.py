@@ -197,11 +197,3 @@ def test_limits_are_options(both, option, value, words):
     folder, *_ = both()
     with pytest.raises(FileRefused, match=rf'{words}, \d+; {value} are allowed.*options_set\(options, "{option}", N\)'):
         NativePredictor(folder, **{option: value})
-
-
-def test_a_sealed_export_is_refused_also_where_its_files_can_be_read(both):
-    folder, python, native = both()
-    assert python is native is None
-    (folder / "seal.json").write_text("{}")
-    with pytest.raises(FileRefused, match="is sealed, which this library does not open yet"):
-        NativePredictor(folder)

@@ -1,0 +1,85 @@
+// paddock.h's pictures: arguments are checked, exceptions become statuses.
+#include "predictor/prepared_handle.h"
+
+using paddock::c_api::bad_argument;
+using paddock::c_api::expect;
+using paddock::c_api::guarded;
+
+extern "C" {
+
+paddock_status paddock_prepare(paddock_predictor* p, const paddock_picture* pictures, int32_t count,
+                               paddock_prepared** prepared) {
+  return guarded([&] {
+    expect(prepared, "prepared");
+    *prepared = nullptr;
+    expect(p, "predictor");
+    std::vector<paddock::pictures::GivenPicture> given;
+    paddock::c_api::each_given(pictures, count, "pictures", [&](const paddock_picture& picture) {
+      given.push_back({picture.height, picture.width, picture.row_bytes, picture.pixels});
+    });
+    paddock::pictures::PreparedPictures made(p->self->metadata(), p->self->pixel_limit(), given);
+    *prepared = new paddock_prepared{std::move(made), paddock::c_api::input_names(p)};
+  });
+}
+
+void paddock_prepared_free(paddock_prepared* prepared) { delete prepared; }
+
+paddock_status paddock_prepared_input(const paddock_prepared* prepared, int32_t index, paddock_tensor* input) {
+  return guarded([&] {
+    expect(prepared, "prepared");
+    if (index < 0 || static_cast<size_t>(index) >= prepared->inputs.size())
+      bad_argument("there is no input ", index, "; the model has ", prepared->inputs.size());
+    const std::string& name = prepared->inputs[static_cast<size_t>(index)];
+    std::visit([&](const auto& self) { paddock::c_api::fill_tensor(input, self.input(name), "input"); },
+               prepared->self);
+  });
+}
+
+paddock_status paddock_boxes_back(const paddock_prepared* prepared, int32_t picture, const float* boxes, int64_t count,
+                                  float* back) {
+  return guarded([&] {
+    expect(prepared, "prepared");
+    if (count < 0) bad_argument("count is ", count);
+    if (!count) return;
+    expect(boxes, "boxes");
+    expect(back, "back");
+    prepared->pictures().boxes_back(picture, boxes, count, back);
+  });
+}
+
+paddock_status paddock_points_back(const paddock_prepared* prepared, int32_t picture, const float* points,
+                                   int64_t count, float* back) {
+  return guarded([&] {
+    expect(prepared, "prepared");
+    if (count < 0) bad_argument("count is ", count);
+    if (!count) return;
+    expect(points, "points");
+    expect(back, "back");
+    prepared->pictures().points_back(picture, points, count, back);
+  });
+}
+
+paddock_status paddock_labels_back(const paddock_prepared* prepared, int32_t picture, const uint8_t* labels,
+                                   int32_t height, int32_t width, uint8_t* back) {
+  return guarded([&] {
+    expect(prepared, "prepared");
+    expect(labels, "labels");
+    expect(back, "back");
+    prepared->pictures().labels_back(picture, labels, height, width, back);
+  });
+}
+
+paddock_status paddock_masks_back(const paddock_prepared* prepared, int32_t picture, const float* masks, int64_t count,
+                                  int32_t size, const float* boxes, double threshold, uint8_t* bitmaps) {
+  return guarded([&] {
+    expect(prepared, "prepared");
+    if (count < 0) bad_argument("count is ", count);
+    if (!count) return;
+    expect(masks, "masks");
+    expect(boxes, "boxes");
+    expect(bitmaps, "bitmaps");
+    prepared->pictures().masks_back(picture, masks, count, size, boxes, threshold, bitmaps);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,177 @@
+// Changes sealed exports, metadata of pictures and tokenizers at random, and reads them, for sanitizers to watch:
+//
+//   fuzz SEEDS COUNT [SEED]
+//
+// SEEDS is a folder that tests/framework/predictor/fuzz.py has made; that script builds and runs this program too.
+// Prints how many of each kind were read and refused. A refusal is FileError, Error or std::invalid_argument; anything
+// else, and a changed seal that opens, ends the program with status 1.
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <sstream>
+#include <vector>
+
+#include "core/error.h"
+#include "op/op.h"
+#include "predictor/pictures/prepared.h"
+#include "predictor/sealing/opening.h"
+#include "predictor/texts/sequences.h"
+#include "predictor/texts/tokenizer.h"
+
+namespace paddock {
+// Of operators nothing is linked; masks are not pasted here.
+OpDef& find_op(std::string_view) { fail(ErrorKind::kNotSupported, "no operators here"); }
+std::vector<Tensor> run_op(const OpDef&, const std::vector<Tensor>&, const std::vector<AttrValue>&) { return {}; }
+int OpDef::attr_index(std::string_view) const { return -1; }
+}  // namespace paddock
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace paddock;
+
+std::mt19937_64 random_bits;
+size_t below(size_t n) { return n ? random_bits() % n : 0; }
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+// Bytes changed, cut out, doubled, put in; numbers and quotes among them, so that JSON often stays JSON.
+std::string changed(std::string text) {
+  static const char* words[] = {"0", "-1", "999999999999", "1e400", "null", "[]", "{}", "\"\"", "true",
+                                "2", ",",  "\"a\"",        "NaN",   "65536"};
+  for (size_t times = 1 + below(4); times; --times) {
+    const size_t at = below(text.size() + 1), size = std::min(below(9), text.size() - at);
+    switch (below(6)) {
+      case 0:
+        if (at < text.size()) text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        text.erase(at, size);
+        break;
+      case 2:
+        text.insert(at, text.substr(at, size));
+        break;
+      case 3:
+        text.resize(at);
+        break;
+      default: {  // a number or a word becomes another
+        const size_t digit = text.find_first_of("0123456789\"tfn", at);
+        if (digit != text.npos) {
+          const size_t end = text.find_first_of(",]}:\n ", digit + 1);
+          text.replace(digit, std::min(end, text.size()) - digit, words[below(std::size(words))]);
+        }
+      }
+    }
+  }
+  return text;
+}
+
+std::map<std::string, std::pair<long, long>> counts;  // read, refused
+
+template <class F>
+bool tried(const std::string& kind, F&& f) {
+  try {
+    f();
+    ++counts[kind].first;
+    return true;
+  } catch (const predictor::FileError&) {
+  } catch (const Error&) {
+  } catch (const std::invalid_argument&) {
+  }
+  ++counts[kind].second;
+  return false;
+}
+
+void open(const fs::path& folder, const std::string& secret) {
+  sealing::OpeningKeys keys;
+  keys.decrypt = sealing::key_of_bytes(secret.data(), secret.size());
+  // Without its owner's key a signature can be taken off, as in Python.
+  if (fs::path(folder).filename() != "encrypted")
+    keys.verify = sealing::key_of_text(folder / ".." / ".." / "owner.pub.pem");
+  sealing::open_sealed(folder, keys, {});
+}
+
+void fuzz_seal(const fs::path& folder, const std::string& secret) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  const fs::path path = files[below(files.size())];
+  const std::string whole = read(path), other = changed(whole);
+  if (other == whole) return;
+  write(path, other);
+  const bool is_open = tried("seal", [&] { open(folder, secret); });
+  write(path, whole);
+  // Spaces and the like in a seal.json that is not signed change nothing.
+  if (is_open && (fs::exists(folder / "seal.sig") || path.filename() != "seal.json")) {
+    std::fprintf(stderr, "fuzz: a changed %s was opened\n", path.c_str());
+    std::exit(1);
+  }
+}
+
+void fuzz_text(const std::string& text, const std::string& shown) {
+  const std::string other = changed(text);
+  tried("tokenizer", [&] {
+    const predictor::JsonDocument document(other);
+    const auto* kind = document.root().find("kind");
+    const auto made =
+        kind ? texts::TextTokenizer::of_metadata(document.root()) : texts::TextTokenizer::of_json(document.root());
+    made->encode(shown);
+  });
+}
+
+void fuzz_encode(const texts::TextTokenizer& tokenizer, const std::string& shown) {
+  tried("text", [&] { tokenizer.encode(changed(shown)); });
+}
+
+void fuzz_pictures(const std::string& text) {
+  const std::string other = changed(text);
+  tried("metadata", [&] {
+    const predictor::JsonDocument document(other);
+    const int height = 1 + static_cast<int>(below(40)), width = 1 + static_cast<int>(below(40));
+    const std::vector<uint8_t> pixels(static_cast<size_t>(height * width) * 3, 7);
+    const pictures::PreparedPictures made(document.root(), 1 << 16, {{height, width, 3 * width, pixels.data()}});
+    std::vector<float> boxes(8, 3.f);
+    made.boxes_back(0, boxes.data(), 2, boxes.data());
+    std::vector<uint8_t> labels(36, 1), back(pixels.size() / 3);
+    made.labels_back(0, labels.data(), 6, 6, back.data());
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const fs::path seeds = argv[1];
+  random_bits.seed(argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0);
+  std::vector<std::string> tokenizers, metadata;
+  for (const auto& entry : fs::directory_iterator(seeds / "tokenizers")) tokenizers.push_back(read(entry.path()));
+  for (const auto& entry : fs::directory_iterator(seeds / "metadata")) metadata.push_back(read(entry.path()));
+  std::vector<std::unique_ptr<texts::TextTokenizer>> whole;
+  for (const auto& text : tokenizers) {
+    const predictor::JsonDocument document(text);
+    whole.push_back(document.root().find("kind") ? texts::TextTokenizer::of_metadata(document.root())
+                                                 : texts::TextTokenizer::of_json(document.root()));
+  }
+  const std::string secret = read(seeds / "secret"), shown = read(seeds / "text");
+  std::vector<fs::path> sealed;
+  for (const auto& entry : fs::directory_iterator(seeds / "sealed")) sealed.push_back(entry.path());
+  for (const auto& folder : sealed) open(folder, secret);
+  for (long i = std::strtol(argv[2], nullptr, 10); i > 0; --i) {
+    fuzz_seal(sealed[below(sealed.size())], secret);
+    fuzz_text(tokenizers[below(tokenizers.size())], shown);
+    fuzz_encode(*whole[below(whole.size())], shown);
+    fuzz_pictures(metadata[below(metadata.size())]);
+  }
+  for (const auto& [kind, found] : counts)
+    std::printf("%s: %ld read, %ld refused\n", kind.c_str(), found.first, found.second);
+}
