@@ -47,6 +47,7 @@ from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.transforms import TextTransform
+from suites.nlp.vocabularies import expect_rows, expect_two_sides, learn
 
 _LAYER = re.compile(r"\blayers?\.(\d+)\.")
 _SHOWN = 12  # classes in a message
@@ -66,6 +67,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         classes: their names in the model's order; None for those of the training set, sorted.
         max_length: tokens of a sequence at most.
         truncation: which text of a pair is cut where it is longer.
+        target_tokenizer: of texts that are written, where these have a vocabulary of their own.
         transforms: applied to each text before it is tokenized.
         task_id: row of the task table added to every token, for ERNIE 2.0 and 3.0.
         layer_decay: factor on the learning rate from each encoder layer to the one below; None for none.
@@ -90,6 +92,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         classes: Sequence[str] | None = None,
         max_length: int = 128,
         truncation: Truncation = "longest_first",
+        target_tokenizer: Tokenizer | None = None,
         transforms: Sequence[TextTransform] = (),
         task_id: int = 0,
         layer_decay: float | None = None,
@@ -100,7 +103,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         super().__init__(train, eval, more_eval)
         self.model = model
         self._problem = problem
-        self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation)
+        self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation, target_tokenizer)
         self._num_classes, self._named = num_classes, classes
         self._task_id, self._layer_decay, self._r_drop = task_id, layer_decay, r_drop
         self._adopted: TextProcessor | None = None
@@ -108,6 +111,8 @@ class NlpTask(DataTask[TrainData, EvalData]):
         self.main_metric, self.lower_is_better = problem.main_metric, problem.lower_is_better
         self.eval_inputs = problem.inputs
         self.train_inputs = (*(problem.learned or problem.inputs), *problem.targets)
+        if target_tokenizer is not None:
+            expect_two_sides(model, problem)
         if not 0 <= task_id < max(model.task_types, 1):
             raise ConfigError(f"task_id is {task_id} but the model has {model.task_types} task vectors")
 
@@ -136,8 +141,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         if self._adopted is not None:
             return self._adopted.sequencer
         sequencer = self._given
-        if sequencer.tokenizer.learns:
-            sequencer.tokenizer.learn(sequencer.change(text) for text in self._train_set.texts())
+        learn(sequencer, lambda: self._train_set)
         self._check_fit(sequencer)
         return sequencer
 
@@ -242,7 +246,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         if self._adopted is not None:
             return self._adopted
         if isinstance(self._problem, WritingProblem):
-            limits = self._problem.limits(self.model, self._sequencer.tokenizer)
+            limits = self._problem.limits(self.model, self._sequencer.writing)
             return WritingProcessor(self._problem, self._sequencer, self._classes, limits)
         return TextProcessor(self._problem, self._sequencer, self._classes)
 
@@ -339,12 +343,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
             raise ConfigError(
                 f"data.max_length is {sequencer.max_length} but the model has positions for {longest} tokens"
             )
-        rows, tokens = self.model.vocab_size, sequencer.tokenizer.size
-        if tokens > rows:
-            raise ConfigError(
-                f"the tokenizer has {tokens} tokens but the model's embedding {rows} rows; "
-                "the vocabulary is another model's, or model.vocab_size is too small"
-            )
+        expect_rows(self.model, sequencer)
 
 
 def layer_factors(names: list[str], decay: float) -> dict[str, float]:

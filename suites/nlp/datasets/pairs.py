@@ -38,6 +38,10 @@ class PairDataset(TextDataset[Pair]):
             yield example.source
             yield example.target
 
+    def sides(self) -> tuple[Iterator[str], Iterator[str]]:
+        """All sources and all targets, for vocabularies of their own."""
+        return (each.source for each in self.examples), (each.target for each in self.examples)
+
 
 @register("dataset", exclusive=(("other", "source"), ("other", "target")))
 class Pairs(PairDataset):

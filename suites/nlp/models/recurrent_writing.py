@@ -183,6 +183,7 @@ class AttentionRnn(WritingModel):
             )
         if hidden % 2:
             raise AttributeValueError(f"AttentionRnn: hidden is {hidden}; it must be even")
+        self.tables, self.shared = (source_words, target_words), shared
         self.vocab_size, self.max_length, self.hidden = min(source_words, target_words), max_length, hidden
         table = nn.init.Normal(width**-0.5)
         self.target = nn.Embedding(target_words, width, initializer=table)

@@ -104,6 +104,7 @@ class Transformer(WritingModel):
         if not (0 <= start < target_words and 0 <= stop < target_words):
             raise AttributeValueError(f"Transformer: start {start} and stop {stop} must lie in [0, {target_words - 1}]")
         self.target_words, self.max_length, self.start, self.stop = target_words, max_length, start, stop
+        self.tables, self.shared = (source_words, target_words), shared
         self.vocab_size, self.layers, self.width = min(source_words, target_words), decoder_layers, width
         self.past_width = self.memory_width = 2 * decoder_layers * width
         self.target = Embedded(target_words, width, max_length, dropout)

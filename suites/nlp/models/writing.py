@@ -20,10 +20,14 @@ class WritingModel(TextModel):
     Attributes:
         past_width: W, numbers that are kept of a word between steps.
         memory_width: the same of a source's word; 0 for a model without a source.
+        tables: rows of the source's and of the target's word vectors; None for a model without a source.
+        shared: whether these are one table.
     """
 
     past_width: int
     memory_width: int = 0
+    tables: tuple[int, int] | None = None
+    shared: bool = False
 
     def step(self, *args: Any, **arrays: Any) -> dict[str, Tensor]:
         """The next words' scores, of arrays as a `Writer` gives them.

@@ -49,7 +49,7 @@ class WritingProblem(Problem):
     def check(self, dataset: TextDataset[Any], sequencer: Sequencer) -> None:
         """Raise ConfigError for a data set of other examples, or a tokenizer that makes no texts."""
         super().check(dataset, sequencer)
-        self.take_tokenizer(sequencer.tokenizer)
+        self.take_tokenizer(sequencer.writing)
 
     def asked(self, model: TextModel, *, training: bool) -> Callable[..., Any]:
         """The model in training, its `step` afterwards; AttributeValueError for a model that does not write."""

@@ -1,0 +1,65 @@
+"""Vocabularies and models: who learns from which texts, and whether a model has rows for all tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from framework.errors import ConfigError
+from suites.nlp.datasets import TextDataset
+from suites.nlp.datasets.pairs import PairDataset
+from suites.nlp.models.base import TextModel
+from suites.nlp.models.writing import WritingModel
+from suites.nlp.problems import Problem
+from suites.nlp.sequences import Sequencer
+
+
+def learn(sequencer: Sequencer, train_set: Callable[[], TextDataset[Any]]) -> None:
+    """Let tokenizers that have no vocabulary yet learn theirs: of both sides together, or each of its own side.
+
+    Raises ConfigError for two tokenizers on a data set that has no sides.
+    """
+    source, target = sequencer.tokenizer, sequencer.target
+    if target is None:
+        if source.learns:
+            source.learn(sequencer.change(text) for text in train_set().texts())
+        return
+    for place, tokenizer in enumerate((source, target)):
+        if tokenizer.learns:
+            dataset = train_set()
+            if not isinstance(dataset, PairDataset):
+                raise ConfigError(f"data.target_tokenizer: {type(dataset).__name__} has no texts that are written")
+            tokenizer.learn(sequencer.change(text) for text in dataset.sides()[place])
+
+
+def expect_two_sides(model: TextModel, problem: Problem) -> None:
+    """Raise ConfigError where a vocabulary of targets would mean nothing, or two would number rows of one table."""
+    if not problem.writes_targets:
+        raise ConfigError(
+            f"data.target_tokenizer: {type(problem).__name__} writes no text from another one; take it away, or set "
+            "problem.type to TextToText"
+        )
+    if not isinstance(model, WritingModel) or model.tables is None:
+        raise ConfigError(
+            f"data.target_tokenizer: {type(model).__name__} has one table of word vectors; Transformer and AttentionRnn "
+            "have one a side"
+        )
+    if model.shared:
+        raise ConfigError(
+            "data.target_tokenizer: the model's word vectors are shared by both sides (model.shared), but two "
+            "vocabularies give a number two meanings; set model.shared to false, or take target_tokenizer away"
+        )
+
+
+def expect_rows(model: TextModel, sequencer: Sequencer) -> None:
+    """Raise ConfigError where a tokenizer has more tokens than the model rows for them."""
+    rows = (model.vocab_size, model.vocab_size)
+    if sequencer.target is not None and isinstance(model, WritingModel) and model.tables is not None:
+        rows = model.tables
+    names = ("tokenizer", "tokenizer") if sequencer.target is None else ("source's tokenizer", "target's tokenizer")
+    for name, most, tokenizer in zip(names, rows, (sequencer.tokenizer, sequencer.writing), strict=True):
+        if tokenizer.size > most:
+            raise ConfigError(
+                f"the {name} has {tokenizer.size} tokens but the model's embedding {most} rows; "
+                "the vocabulary is another model's, or model.vocab_size is too small"
+            )
