@@ -44,6 +44,11 @@ def expect_two_sides(model: TextModel, problem: Problem) -> None:
             f"data.target_tokenizer: {type(model).__name__} has one table of word vectors; Transformer and AttentionRnn "
             "have one a side"
         )
+    if model.copies:
+        raise ConfigError(
+            "data.target_tokenizer: the model copies words by their numbers (model.copying), which two vocabularies do "
+            "not share; take one of the two away"
+        )
     if model.shared:
         raise ConfigError(
             "data.target_tokenizer: the model's word vectors are shared by both sides (model.shared), but two "

@@ -22,18 +22,22 @@ class WritingModel(TextModel):
         memory_width: the same of a source's word; 0 for a model without a source.
         tables: rows of the source's and of the target's word vectors; None for a model without a source.
         shared: whether these are one table.
+        copies: whether words of the source are written as they are, by their numbers.
     """
 
     past_width: int
     memory_width: int = 0
     tables: tuple[int, int] | None = None
     shared: bool = False
+    copies: bool = False
 
     def step(self, *args: Any, **arrays: Any) -> dict[str, Tensor]:
         """The next words' scores, of arrays as a `Writer` gives them.
 
         Returns:
-            `scores` [R, V], `totals` [R], `fresh` [T, W], and with sources `encoded` [S, W'].
+            `scores` [R, V], `totals` [R], `fresh` [T, W], and with sources `encoded` [S, W']; `attention` [R, L], how
+            much each place of its source is looked at, of models with sources that are asked for it by
+            `attention=True`.
         """
         raise NotImplementedError
 
