@@ -35,9 +35,11 @@ from suites.nlp.matching.groups import WithNegatives
 from suites.nlp.matching.teachers import answers
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
+from suites.nlp.models.ensemble import Ensemble
 from suites.nlp.models.heads import SequenceClassifier
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.vectors import vector_width
+from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems import Classification, Problem
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.processor import TextProcessor, WritingProcessor
@@ -47,7 +49,7 @@ from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.transforms import TextTransform
-from suites.nlp.vocabularies import expect_rows, expect_two_sides, learn
+from suites.nlp.vocabularies import expect_rows, expect_two_sides, expect_writers_alike, learn
 
 _LAYER = re.compile(r"\blayers?\.(\d+)\.")
 _SHOWN = 12  # classes in a message
@@ -242,13 +244,20 @@ class NlpTask(DataTask[TrainData, EvalData]):
         return self.with_eval(replace(self.eval_data, dataset=self.train_data.dataset))
 
     def processor(self) -> TextProcessor:
-        """Tokenizer, transforms and class names."""
-        if self._adopted is not None:
-            return self._adopted
+        """Tokenizer, transforms and class names; how words are chosen, where texts are written."""
         if isinstance(self._problem, WritingProblem):
             limits = self._problem.limits(self.model, self._sequencer.writing)
             return WritingProcessor(self._problem, self._sequencer, self._classes, limits)
+        if self._adopted is not None:
+            return self._adopted
         return TextProcessor(self._problem, self._sequencer, self._classes)
+
+    def join(self, others: Sequence[NlpTask]) -> None:
+        """Write by the mean of this model's and the others' logits; see `Ensemble`."""
+        every = [self, *others]
+        for task in others:
+            expect_writers_alike(self.model, self._problem, self._sequencer, task.model, task.problem, task._sequencer)
+        self.model = Ensemble([task.model for task in every if isinstance(task.model, WritingModel)])
 
     def generator(self, processor: Processor) -> Callable[[CacheSettings], TextGenerator] | None:
         """What makes a generator of a language model; None for others."""

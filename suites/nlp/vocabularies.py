@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from framework.errors import ConfigError
+from suites.engine.config import plain
 from suites.nlp.datasets import TextDataset
 from suites.nlp.datasets.pairs import PairDataset
 from suites.nlp.models.base import TextModel
@@ -68,3 +69,25 @@ def expect_rows(model: TextModel, sequencer: Sequencer) -> None:
                 f"the {name} has {tokenizer.size} tokens but the model's embedding {most} rows; "
                 "the vocabulary is another model's, or model.vocab_size is too small"
             )
+
+
+def expect_writers_alike(
+    model: TextModel, problem: Problem, sequencer: Sequencer, other: TextModel, other_problem: Problem, others: Sequencer
+) -> None:
+    """Raise ConfigError where two models cannot write together: the same words must have the same numbers."""
+    if not isinstance(model, WritingModel) or not isinstance(other, WritingModel):
+        wrong = type(other if isinstance(model, WritingModel) else model).__name__
+        raise ConfigError(f"--with: {wrong} writes no texts; models that do answer together by the mean of their logits")
+    if type(problem) is not type(other_problem):
+        raise ConfigError(
+            f"--with: one model is for {type(problem).__name__}, the other for {type(other_problem).__name__}"
+        )
+    sides = [("source's", sequencer.tokenizer, others.tokenizer), ("target's", sequencer.writing, others.writing)]
+    for side, one, another in sides:
+        if one.metadata() != another.metadata():
+            raise ConfigError(
+                f"--with: the {side} vocabularies of the models differ; train all with one file "
+                "(`paddock data vocab`, data.tokenizer.vocabulary)"
+            )
+    if plain(sequencer.transforms, suite="nlp") != plain(others.transforms, suite="nlp"):
+        raise ConfigError("--with: the models' data.transforms differ, so they would read different texts")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.data import RandomDataset
-from framework.errors import DataError
+from framework.errors import AttributeValueError, DataError
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
@@ -56,6 +56,8 @@ class LanguageModeling(WritingProblem):
         self, search: Search | None = None, loss: CrossEntropy | None = None, opens: bool = True, ends: bool = True
     ) -> None:
         super().__init__(search or Search(temperature=0.8, top_p=0.95, max_length=200))
+        if self.search.coverage_penalty:
+            raise AttributeValueError("LanguageModeling: search.coverage_penalty is for texts that have a source")
         self._loss, self._opens, self._ends = loss or CrossEntropy(), opens, ends
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from framework.errors import AttributeValueError, ConfigError, NotSupportedError
@@ -57,7 +58,9 @@ class WritingProblem(Problem):
             raise AttributeValueError(
                 f"{type(self).__name__}: {type(model).__name__} writes no texts; Transformer and LanguageModel do"
             )
-        return model if training else model.step
+        if training:
+            return model
+        return partial(model.step, attention=True) if self.search.coverage_penalty else model.step
 
     def on_host(self, arrays: Mapping[str, Any]) -> bool:
         """Each step has other shapes than the one before."""
