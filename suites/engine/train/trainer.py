@@ -48,6 +48,7 @@ from suites.engine.train import rates
 from suites.engine.train.finetuning import Unfreezing, begin_pull, stages_of
 from suites.engine.train.hooks import (
     Assess,
+    AverageLater,
     Events,
     Hook,
     NanGuard,
@@ -402,6 +403,7 @@ def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
         Journal(run.path, every=runtime.log_every),
         Report(),
         Assess(run, sets, predict_of(task, **how), runtime.evaluation, runtime.early_stop, losses),
+        *([AverageLater(runtime.asgd, runtime.evaluation)] if runtime.asgd is not None else []),
         Saving(run.weights, runtime.checkpoint),
     ]
 
