@@ -13,6 +13,7 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.copying import Copying, numbered, numbers_of
+from suites.nlp.models.outputs import AdaptiveSoftmax, States
 from suites.nlp.models.recurrent import Cell
 from suites.nlp.models.writing import WritingModel, told
 
@@ -91,7 +92,11 @@ class RecurrentLanguageModel(WritingModel):
         tied: the word vectors are the output matrix too (Press and Wolf 2017), behind a linear map where the last layer
             is not as wide as they are.
         max_length: words of a text at most.
+        cutoffs: where clusters of rarer words begin, for adaptive softmax (Grave et al. 2017), such as [2000, 10000];
+            then without `tied`. Words should have their numbers by frequency.
     """
+
+    recurrent = True
 
     def __init__(
         self,
@@ -106,8 +111,14 @@ class RecurrentLanguageModel(WritingModel):
         weight_dropout: float = 0.0,
         tied: bool = True,
         max_length: int = 1024,
+        cutoffs: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
+        if cutoffs and tied:
+            raise AttributeValueError(
+                "RecurrentLanguageModel: cutoffs make an output matrix in parts, which word vectors are not; set tied to "
+                "false"
+            )
         _positive("RecurrentLanguageModel", vocab_size=vocab_size, width=width, max_length=max_length)
         self.vocab_size, self.max_length = vocab_size, max_length
         self.words = DroppedWords(vocab_size, width, word_dropout, width**-0.5)
@@ -115,12 +126,24 @@ class RecurrentLanguageModel(WritingModel):
         self.past_width = self.cells.state_width
         self.dropout = LockedDropout(dropout)
         self.narrow = nn.Linear(hidden, width) if tied and hidden != width else None
-        self.head = None if tied else nn.Linear(hidden, vocab_size)
+        self.head: nn.Layer | None = None if tied else nn.Linear(hidden, vocab_size)
+        if cutoffs:
+            self.head = AdaptiveSoftmax(hidden, vocab_size, cutoffs)
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
         """Logits [T, V] of the word after each.  ids: int64 [T]; offsets: integer [N + 1]."""
         x, _ = self.cells(self.dropout(self.words(ids), offsets), offsets)
         return self._logits(self.dropout(x, offsets))
+
+    def states(self, ids: Tensor, offsets: Tensor, logits: bool = True) -> States:
+        """See `WritingModel.states`."""
+        last, _ = self.cells(self.dropout(self.words(ids), offsets), offsets)
+        dropped = self.dropout(last, offsets)
+        told = self._logits(dropped) if logits else None
+        if isinstance(self.head, nn.Linear):
+            return States(dropped, self.head.weight, self.head.bias, told, last, dropped)
+        x = dropped if self.narrow is None else self.narrow(dropped)
+        return States(x, self.words.weight if self.head is None else None, None, told, last, dropped)
 
     def step(
         self,
@@ -139,7 +162,8 @@ class RecurrentLanguageModel(WritingModel):
 
     def _logits(self, x: Tensor) -> Tensor:
         if self.head is not None:
-            return self.head(x)
+            logits: Tensor = self.head(x)
+            return logits
         x = x if self.narrow is None else self.narrow(x)
         return ops.matmul(x, self.words.weight, transpose_b=True)
 
