@@ -126,6 +126,16 @@ def parallel(arguments: Arguments, classes: int) -> None:
     put(arguments["other"], "\n".join(OTHERS) + "\n")
 
 
+def knowledge_dialogues(arguments: Arguments, classes: int) -> None:
+    """Conversations with their goals and facts, a JSON object a line."""
+    rows = []
+    for number in range(12):
+        a, b = words_of(number)[:2]
+        row = {"goal": [["START", a, b]], "knowledge": [[a, "is", b]], "conversation": list(LINES[:3])}
+        rows.append(json.dumps(row, ensure_ascii=False))
+    lines(arguments["path"], rows)
+
+
 def prose(arguments: Arguments, classes: int) -> None:
     """A file of running text."""
     put(arguments["path"], "\n".join(LINES * 4) + "\n")
