@@ -353,6 +353,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
                 f"data.max_length is {sequencer.max_length} but the model has positions for {longest} tokens"
             )
         expect_rows(self.model, sequencer)
+        self.model.take_tokenizer(sequencer.tokenizer)
 
 
 def layer_factors(names: list[str], decay: float) -> dict[str, float]:

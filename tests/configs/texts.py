@@ -126,6 +126,15 @@ def parallel(arguments: Arguments, classes: int) -> None:
     put(arguments["other"], "\n".join(OTHERS) + "\n")
 
 
+def dialogues(arguments: Arguments, classes: int) -> None:
+    """Conversations of two turns, each with a right and a wrong answer."""
+    rows = []
+    for number in range(12):
+        turns = [" ".join(words_of(number)), " ".join(words_of(50 + number))]
+        rows += ["\t".join([str(label), *turns, " ".join(words_of(100 + number + label))]) for label in (1, 0)]
+    lines(arguments["path"], rows)
+
+
 def knowledge_dialogues(arguments: Arguments, classes: int) -> None:
     """Conversations with their goals and facts, a JSON object a line."""
     rows = []
