@@ -107,6 +107,7 @@ class TransformerDecoderLayer(Layer):
             return y
 
         x = self._add(self.norm1, x, attend)
+
         def look(h: Tensor) -> Tensor:
             watch(h)
             return self.cross.attend(h, groups, *memory, memory_offsets)

@@ -8,7 +8,16 @@ from framework.tensors import Tensor
 
 
 def attend_by_place(
-    q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, k_offsets: Tensor, *, heads: int, width: int, scale: float, length: int
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    offsets: Tensor,
+    k_offsets: Tensor,
+    *,
+    heads: int,
+    width: int,
+    scale: float,
+    length: int,
 ) -> tuple[Tensor, Tensor]:
     """Attention of each sequence to another one, and the weights, the mean of all heads'.
 

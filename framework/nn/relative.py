@@ -85,9 +85,7 @@ class RelativePositions(Layer):
             ops.flatten(ops.concat(parts, axis=2), start=1, end=2)
             for parts in ((queries, scores), (own_keys, spots), (own_values, spots))
         ]
-        y, _ = ops.ragged_attention(
-            *wider, offsets, k_offsets, key, heads=heads, scale=scale, causal=causal, p=p
-        )
+        y, _ = ops.ragged_attention(*wider, offsets, k_offsets, key, heads=heads, scale=scale, causal=causal, p=p)
         found, seen = ops.split(ops.reshape(y, shape=(0, heads, d + self.length)), axis=2, sizes=[d, self.length])
         weights = ops.put_along_axis_add(ops.full_like(by_distance, value=0.0), index, seen, axis=2)
         return ops.flatten(found + ops.matmul(weights, self.values), start=1, end=2)

@@ -31,8 +31,8 @@ class Sampled:
 
     Args:
         kind: "softmax": cross entropy over the right word and those drawn, whose logits are less log(N P), so that the
-            sum of exponentials is right in the mean (Bengio and Senécal 2008, Jean et al. 2015); "nce": which of right and
-            drawn words are right, by logits less log(N P) (Gutmann and Hyvärinen 2010, Mnih and Teh 2012).
+            sum of exponentials is right in the mean (Bengio and Senécal 2008, Jean et al. 2015); "nce": which of right
+            and drawn words are right, by logits less log(N P) (Gutmann and Hyvärinen 2010, Mnih and Teh 2012).
         count: N.
     """
 
@@ -128,5 +128,3 @@ class Calm:
 def _mean(rows: Tensor, counted: Tensor, by: float) -> Loss:
     weight = ops.sum(counted)
     return Loss(ops.sum(rows * counted) / ops.maximum(weight, 1.0) * by, weight)
-
-

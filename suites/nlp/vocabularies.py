@@ -42,8 +42,8 @@ def expect_two_sides(model: TextModel, problem: Problem) -> None:
         )
     if not isinstance(model, WritingModel) or model.tables is None:
         raise ConfigError(
-            f"data.target_tokenizer: {type(model).__name__} has one table of word vectors; Transformer and AttentionRnn "
-            "have one a side"
+            f"data.target_tokenizer: {type(model).__name__} has one table of word vectors; Transformer and "
+            "AttentionRnn have one a side"
         )
     if model.copies:
         raise ConfigError(
@@ -72,12 +72,19 @@ def expect_rows(model: TextModel, sequencer: Sequencer) -> None:
 
 
 def expect_writers_alike(
-    model: TextModel, problem: Problem, sequencer: Sequencer, other: TextModel, other_problem: Problem, others: Sequencer
+    model: TextModel,
+    problem: Problem,
+    sequencer: Sequencer,
+    other: TextModel,
+    other_problem: Problem,
+    others: Sequencer,
 ) -> None:
     """Raise ConfigError where two models cannot write together: the same words must have the same numbers."""
     if not isinstance(model, WritingModel) or not isinstance(other, WritingModel):
         wrong = type(other if isinstance(model, WritingModel) else model).__name__
-        raise ConfigError(f"--with: {wrong} writes no texts; models that do answer together by the mean of their logits")
+        raise ConfigError(
+            f"--with: {wrong} writes no texts; models that do answer together by the mean of their logits"
+        )
     if type(problem) is not type(other_problem):
         raise ConfigError(
             f"--with: one model is for {type(problem).__name__}, the other for {type(other_problem).__name__}"

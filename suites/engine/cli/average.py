@@ -23,7 +23,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         "--step", type=int, action="append", default=[], metavar="N", help="of a run: the checkpoint of this step; "
         "may be repeated"
     )  # fmt: skip
-    parser.add_argument("--output", type=Path, metavar="FILE", help="by default averaged.safetensors in a run's weights")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="by default averaged.safetensors in a run's weights"
+    )
     a = parser.parse_args(words)
 
     def start() -> int:

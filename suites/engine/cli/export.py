@@ -55,7 +55,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 tables=not a.float_tables,
             )
         seal = Seal(a.encrypt, a.sign) if a.encrypt or a.sign else None
-        done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how, seal=seal, others=a.others)
+        done = export_run(
+            a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how, seal=seal, others=a.others
+        )
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:

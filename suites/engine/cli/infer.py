@@ -23,7 +23,13 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     `words` are the command line.
     """
-    from suites.engine.command_line import add_boxes_options, add_import_option, add_others_option, add_override_option, run
+    from suites.engine.command_line import (
+        add_boxes_options,
+        add_import_option,
+        add_others_option,
+        add_override_option,
+        run,
+    )
     from suites.engine.hosts.devices import add_device_option, add_products_option
     from suites.engine.train.profiling import StepProfile, add_profile_option
 

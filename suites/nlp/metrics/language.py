@@ -47,8 +47,10 @@ class LanguageScores(ArrayMetric):
 
 
 class BothWays(ArrayMetric):
-    """Figures of a language model in both directions: `loss_nats` a token, the mean of both ways; `perplexity`, e to it;
-    `perplexity_next` and `perplexity_previous`."""
+    """Figures of a language model in both directions.
+
+    `loss_nats` a token, the mean of both ways; `perplexity`, e to it; `perplexity_next` and `perplexity_previous`.
+    """
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `next` and `previous` [T, V], log-probabilities; a batch has `targets` and `before` [T]."""

@@ -31,7 +31,7 @@ class TextModel(nn.Layer):
     task_types: int = 0
     max_length: int | None = None
 
-    def take_tokenizer(self, tokenizer: Tokenizer) -> None:  # noqa: B027  (an offer, not a duty)
+    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Keep of the tokenizer what the network asks of it; by default nothing. Called before anything is computed."""
 
     def with_states(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, list[Tensor]]:

@@ -112,8 +112,8 @@ class DeepAttentionMatching(TextModel):
         found = tokenizer.encode([self._between])[0].ids.tolist()
         if len(found) != 1 or found[0] == tokenizer.unknown:
             raise ConfigError(
-                f"model.between: '{self._between}' is {len(found)} tokens {found} of the vocabulary; turns are told apart "
-                "by one token that is known, see `between` of Dialogues"
+                f"model.between: '{self._between}' is {len(found)} tokens {found} of the vocabulary; turns are told "
+                "apart by one token that is known, see `between` of Dialogues"
             )
         self._separator = int(found[0])
 

@@ -29,8 +29,8 @@ class Ensemble(WritingModel):
         if len(members) < 2 or len({member.tables is None for member in members}) > 1:
             kinds = ", ".join(type(member).__name__ for member in members)
             raise AttributeValueError(
-                f"Ensemble: there are {len(members)} members ({kinds}); two or more are needed, all with a source or all "
-                "without"
+                f"Ensemble: there are {len(members)} members ({kinds}); two or more are needed, all with a source or "
+                "all without"
             )
         self.members = nn.LayerList(members)
         self.vocab_size = min(member.vocab_size for member in members)

@@ -20,8 +20,8 @@ from suites.engine.registry import register
 from suites.engine.weights import Names, start_from
 from suites.engine.weights.published import read_description
 from suites.nlp.models.language_names import described_language_model, names_of_language_model
-from suites.nlp.models.rotary import RotaryScaling, turns
 from suites.nlp.models.outputs import States
+from suites.nlp.models.rotary import RotaryScaling, turns
 from suites.nlp.models.writing import WritingModel, told
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # queries, keys and values [T, ...] to what heads give [T, D]

@@ -5,6 +5,7 @@ Letters: T words, W width that the output matrix reads, D units of the last recu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ class AdaptiveSoftmax(nn.Layer):
     def __init__(self, width: int, words: int, cutoffs: Sequence[int], factor: int = 4) -> None:
         super().__init__()
         bounds = [0, *cutoffs, words]
-        if any(a >= b for a, b in zip(bounds[:-1], bounds[1:], strict=True)) or factor < 1 or not cutoffs:
+        if any(a >= b for a, b in itertools.pairwise(bounds)) or factor < 1 or not cutoffs:
             raise AttributeValueError(
                 f"AdaptiveSoftmax: cutoffs are {list(cutoffs)} of {words} words, factor {factor}; cutoffs must rise "
                 "between 0 and the words, and factor be 1 or more"
@@ -59,7 +60,7 @@ class AdaptiveSoftmax(nn.Layer):
         self.head = nn.Linear(width, cutoffs[0] + len(cutoffs), bias=False)
         narrow = [max(width // factor**c, 1) for c in range(1, len(cutoffs) + 1)]
         self.projections = nn.LayerList(nn.Linear(width, size, bias=False) for size in narrow)
-        sizes = [b - a for a, b in zip(bounds[1:-1], bounds[2:], strict=True)]
+        sizes = [b - a for a, b in itertools.pairwise(bounds[1:])]
         self.tails = nn.LayerList(nn.Linear(n, size, bias=False) for n, size in zip(narrow, sizes, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:

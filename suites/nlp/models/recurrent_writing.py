@@ -116,8 +116,8 @@ class RecurrentLanguageModel(WritingModel):
         super().__init__()
         if cutoffs and tied:
             raise AttributeValueError(
-                "RecurrentLanguageModel: cutoffs make an output matrix in parts, which word vectors are not; set tied to "
-                "false"
+                "RecurrentLanguageModel: cutoffs make an output matrix in parts, which word vectors are not; set tied "
+                "to false"
             )
         _positive("RecurrentLanguageModel", vocab_size=vocab_size, width=width, max_length=max_length)
         self.vocab_size, self.max_length = vocab_size, max_length
@@ -211,8 +211,8 @@ class AttentionRnn(WritingModel):
             )
         if copying and source_words != target_words:
             raise AttributeValueError(
-                f"AttentionRnn: copying is on but there are {source_words} source and {target_words} target words; what "
-                "is copied must have the same number on both sides"
+                f"AttentionRnn: copying is on but there are {source_words} source and {target_words} target words; "
+                "what is copied must have the same number on both sides"
             )
         if hidden % 2:
             raise AttributeValueError(f"AttentionRnn: hidden is {hidden}; it must be even")

@@ -215,7 +215,8 @@ class Transformer(WritingModel):
             before = nn.KeyRows(kept[2 * i], kept[2 * i + 1], order, key_offsets)
             about = (known[2 * i], known[2 * i + 1])
             looks.clear()
-            x, *own = layer.continued(x, offsets, before, about, groups, memory_offsets, looks.append)  # type: ignore[attr-defined]
+            where = (groups, memory_offsets, looks.append)
+            x, *own = layer.continued(x, offsets, before, about, *where)  # type: ignore[attr-defined]
             fresh += own
         if self.copies:
             source_of = (known[-3], known[-2], numbers_of(known[-1]))
@@ -225,7 +226,9 @@ class Transformer(WritingModel):
         found = told(logits) | {"fresh": ops.concat(fresh, axis=1), "encoded": encoded}
         if not attention:
             return found
-        weights = self.decoder[-1].cross.weights(looks[0], groups, known[2 * self.layers - 2], memory_offsets, self.max_length)
+        weights = self.decoder[-1].cross.weights(
+            looks[0], groups, known[2 * self.layers - 2], memory_offsets, self.max_length
+        )
         return found | {"attention": ops.gather(weights, rows)}
 
     def _kept_of(self, source: Tensor, offsets: Tensor) -> Tensor:

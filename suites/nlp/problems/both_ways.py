@@ -1,4 +1,4 @@
-"""BiLanguageModeling: the next word and the one before, as ELMo's language model learns (Peters et al. 2018, section 3.1).
+"""BiLanguageModeling: the next word and the one before, as ELMo's language model learns (Peters et al. 2018, 3.1).
 
 Letters: B windows, T tokens, V words.
 """

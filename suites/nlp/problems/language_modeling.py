@@ -140,7 +140,9 @@ class LanguageModeling(WritingProblem):
             assert outputs.logits is not None
             found = self._loss(outputs.logits, targets)
         elif outputs.weight is None:
-            raise AttributeValueError("LanguageModeling: sampled needs one output matrix; take the model's cutoffs away")
+            raise AttributeValueError(
+                "LanguageModeling: sampled needs one output matrix; take the model's cutoffs away"
+            )
         else:
             found = self._sampled(outputs, targets)
         return found if self._calm is None else found | self._calm(outputs, targets, inputs["offsets"])

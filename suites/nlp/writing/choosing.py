@@ -136,9 +136,7 @@ class Beams(Chooser):
                 going.append(Live(live.text, rows[i], longer, score, coverage=self._covered(rows[i])))
         return [] if not going or self._is_done(own[0].text, going) else going
 
-    def _add(
-        self, live: Live, ids: tuple[int, ...], score: float, complete: bool, coverage: np.ndarray | None
-    ) -> None:
+    def _add(self, live: Live, ids: tuple[int, ...], score: float, complete: bool, coverage: np.ndarray | None) -> None:
         if all(ids != other.ids for other in self.done[live.text]):
             self._finish(live, ids, score, complete, coverage)
 

@@ -1,5 +1,7 @@
 """Relative positions and attention by place: the formulas in NumPy, row by row, in any order of rows."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -28,9 +30,13 @@ def reference(layer, x, causal, distance):
         for i in range(len(x)):
             seen = range(i + 1) if causal else range(len(x))
             far = [int(np.clip(j - i, -distance, distance)) + distance for j in seen]
-            scores = [q[i, own] @ (k[j, own] + w["relative.keys"][f]) / np.sqrt(size) for j, f in zip(seen, far, strict=True)]
+            scores = [
+                q[i, own] @ (k[j, own] + w["relative.keys"][f]) / np.sqrt(size) for j, f in zip(seen, far, strict=True)
+            ]
             weights = np.exp(scores) / np.exp(scores).sum()
-            y[i, own] = sum(a * (v[j, own] + w["relative.values"][f]) for a, j, f in zip(weights, seen, far, strict=True))
+            y[i, own] = sum(
+                a * (v[j, own] + w["relative.values"][f]) for a, j, f in zip(weights, seen, far, strict=True)
+            )
     return y @ w["out.weight"].T + w["out.bias"]
 
 
@@ -40,7 +46,7 @@ def test_attention_with_distances_is_shaws(causal, distance):
     layer = made((distance, 6))
     x = np.random.default_rng(0).normal(size=(9, 8))
     found = layer(framework.tensor(x.astype(np.float32)), framework.tensor(OFFSETS), causal).numpy()
-    for a, b in zip(OFFSETS[:-1], OFFSETS[1:], strict=True):
+    for a, b in itertools.pairwise(OFFSETS):
         np.testing.assert_allclose(found[a:b], reference(layer, x[a:b], causal, distance), **CLOSE)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import framework
-from framework import nn, ops
+from framework import nn
 from framework.errors import AttributeValueError, ConfigError, NotSupportedError
 from suites.engine import load
 from suites.engine.cli import main

@@ -70,7 +70,7 @@ data:
 problem: {type: TextToText, loss: {label_smoothing: 0.0}, search: {max_length: 8}}
 optimizer: {type: Adam}
 schedule: {type: Cosine, base_lr: 1e-2, warmup_steps: 20}
-runtime: {epochs: 14, workers: 0, threads: 1, clip_norm: 1.0, evaluation: {every: 14}, checkpoint: {every: 1000, keep: 1}}
+runtime: {epochs: 14, workers: 0, threads: 1, clip_norm: 1.0, evaluation: {every: 14}}
 """
 
 

@@ -42,7 +42,7 @@ def test_words_are_drawn_log_uniformly():
 
 
 def test_a_sampled_softmax_knows_the_sum_of_exponentials_in_the_mean():
-    """With one word drawn, exp(loss) is the sum of exponentials over the right word's; its mean is the exact softmax's."""
+    """With one word drawn, exp(loss) is the sum of exponentials over the right word's: in the mean the exact one."""
     p = log_uniform(WORDS)
     for row, target in enumerate(TARGETS):
         only = np.full(4, IGNORED)

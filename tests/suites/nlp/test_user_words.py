@@ -57,8 +57,10 @@ def test_lac_and_its_export_take_a_dictionary(tmp_path):
     assert read_user_words(str(tmp_path / "words.txt")) == ["ab/MINE", "c"]
     export_lac(tmp_path, tmp_path / "exported", tmp_path / "words.txt")
     exported = open_model(tmp_path / "exported")
-    (answer,) = predict_items(exported.processor, exported.inputs, exported.predict, [exported.processor.from_json("dab")])
+    (answer,) = predict_items(
+        exported.processor, exported.inputs, exported.predict, [exported.processor.from_json("dab")]
+    )
     assert answer["words"][-1] == {"text": "ab", "kind": "MINE"}
     (tmp_path / "words.txt").write_text("ab/\n")
-    with pytest.raises(DataError, match="words.txt:1"):
+    with pytest.raises(DataError, match=r"words\.txt:1"):
         open_lac(tmp_path, tmp_path / "words.txt")

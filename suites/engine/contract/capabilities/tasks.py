@@ -202,8 +202,9 @@ def adopt(task: Task, processor: Processor) -> None:
 def join(task: Task, others: Sequence[Task]) -> None:
     """Let a task's model answer together with those of others; NotSupportedError where it cannot."""
     if not isinstance(task, JoinsModels):
-        raise NotSupportedError(f"{type(task).__name__}: its models do not answer together (--with); those of texts that "
-                                "are written do")  # fmt: skip
+        raise NotSupportedError(
+            f"{type(task).__name__}: its models do not answer together (--with); those that write texts do"
+        )
     task.join(others)
 
 

@@ -1,4 +1,4 @@
-"""NT-ASGD: the mean begins where evaluations get no better, is the weights' plain mean, and a resumed run has its bits."""
+"""NT-ASGD: the mean begins where evaluations get no better, is the weights' plain mean, and resumes to the bit."""
 
 import shutil
 
@@ -78,7 +78,7 @@ def test_it_is_the_weights_until_it_begins_and_their_plain_mean_afterwards():
     again = LaterAverage(model)
     again.load_state_dict(average.state_dict())
     assert again.decay_at(6) == average.decay_at(6) == 4 / 5 and not again.begins_later
-    with pytest.raises(CheckpointError, match="it is runtime.ema's"):
+    with pytest.raises(CheckpointError, match=r"it is runtime\.ema's"):
         again.load_state_dict(MovingAverage(model, 0.9).state_dict())
 
 

@@ -81,7 +81,7 @@ def test_files_of_different_networks_are_refused(tmp_path):
     a = saved(tmp_path / "a.safetensors", w=np.zeros((2, 3), np.float32))
     with pytest.raises(CheckpointError, match=r"'w' is float32 \[2, 3\] in .*a.safetensors but float32 \[3, 2\]"):
         average([a, saved(tmp_path / "b.safetensors", w=np.zeros((3, 2), np.float32))], tmp_path / "m.safetensors")
-    with pytest.raises(CheckpointError, match="c.safetensors has 'v' and .*a.safetensors has not"):
+    with pytest.raises(CheckpointError, match=r"c\.safetensors has 'v' and .*a\.safetensors has not"):
         average([a, saved(tmp_path / "c.safetensors", v=np.zeros(3, np.float32))], tmp_path / "m.safetensors")
     with pytest.raises(ConfigError, match="there are 1 sources"):
         average([a], tmp_path / "m.safetensors")

@@ -1,4 +1,4 @@
-"""BiDAF: numpy, pair by pair, reads the paper's equations to the same scores; and it finds the answers of a drawn set."""
+"""BiDAF: numpy, pair by pair, reads the paper's equations to the same scores; it finds the answers of a drawn set."""
 
 import json
 
@@ -101,7 +101,7 @@ data:
 problem: {type: Reading, doc_stride: 16, max_question: 6}
 optimizer: {type: Adam}
 schedule: {type: Constant, base_lr: 1e-2}
-runtime: {epochs: 16, workers: 0, threads: 1, clip_norm: 5.0, evaluation: {every: 16}, checkpoint: {every: 1000, keep: 1}}
+runtime: {epochs: 16, workers: 0, threads: 1, clip_norm: 5.0, evaluation: {every: 16}}
 """
 
 

@@ -149,7 +149,7 @@ data:
 problem: {type: Reranking, positive: ["1"], loss: {type: Listwise}, hard: 3, main: mrr}
 optimizer: {type: Adam}
 schedule: {type: Constant, base_lr: 5e-3}
-runtime: {epochs: 12, workers: 0, threads: 1, clip_norm: 1.0, evaluation: {every: 12}, checkpoint: {every: 1000, keep: 1}}
+runtime: {epochs: 12, workers: 0, threads: 1, clip_norm: 1.0, evaluation: {every: 12}}
 """
 
 

@@ -124,7 +124,7 @@ data:
 problem: {type: Classification}
 optimizer: {type: Adam}
 schedule: {type: Constant, base_lr: 1e-2}
-runtime: {epochs: 12, workers: 0, threads: 1, clip_norm: 1.0, evaluation: {every: 12}, checkpoint: {every: 1000, keep: 1}}
+runtime: {epochs: 12, workers: 0, threads: 1, clip_norm: 1.0, evaluation: {every: 12}}
 """
 
 
