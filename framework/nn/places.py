@@ -39,13 +39,14 @@ def attend_by_place(
     spot = ops.one_hot(ops.ragged_positions(k_offsets, k), depth=length)
     queries, keys, values = (ops.reshape(x, shape=(0, heads, width)) for x in (q, k, v))
     spots = ops.cast(ops.expand_dims(spot, axis=1) + ops.full(shape=[heads, 1], value=0.0), dtype=v.dtype)
-    wider = [
-        ops.pad(queries, pads=[0, 0, 0, 0, 0, length]),
-        ops.pad(keys, pads=[0, 0, 0, 0, 0, length]),
-        ops.concat([values, spots], axis=2),
-    ]
-    y, _ = ops.ragged_attention(
-        *(ops.flatten(x, start=1, end=2) for x in wider), offsets, k_offsets, heads=heads, scale=scale
+    wide_q, wide_k, wide_v = (
+        ops.flatten(x, start=1, end=2)
+        for x in (
+            ops.pad(queries, pads=[0, 0, 0, 0, 0, length]),
+            ops.pad(keys, pads=[0, 0, 0, 0, 0, length]),
+            ops.concat([values, spots], axis=2),
+        )
     )
+    y, _ = ops.ragged_attention(wide_q, wide_k, wide_v, offsets, k_offsets, heads=heads, scale=scale)
     found, weights = ops.split(ops.reshape(y, shape=(0, heads, width + length)), axis=2, sizes=[width, length])
     return ops.flatten(found, start=1, end=2), ops.mean(weights, axes=(1,))

@@ -81,11 +81,13 @@ class RelativePositions(Layer):
         scores = ops.cast(ops.take_along_axis(by_distance, index, axis=2), dtype=q.dtype)
         spot = ops.expand_dims(ops.one_hot(k_places, depth=self.length), axis=1)
         spots = ops.cast(spot + ops.cast(every, dtype="float32"), dtype=q.dtype)  # [S, H, L]
-        wider = [
+        wide_q, wide_k, wide_v = (
             ops.flatten(ops.concat(parts, axis=2), start=1, end=2)
             for parts in ((queries, scores), (own_keys, spots), (own_values, spots))
-        ]
-        y, _ = ops.ragged_attention(*wider, offsets, k_offsets, key, heads=heads, scale=scale, causal=causal, p=p)
+        )
+        y, _ = ops.ragged_attention(
+            wide_q, wide_k, wide_v, offsets, k_offsets, key, heads=heads, scale=scale, causal=causal, p=p
+        )
         found, seen = ops.split(ops.reshape(y, shape=(0, heads, d + self.length)), axis=2, sizes=[d, self.length])
         weights = ops.put_along_axis_add(ops.full_like(by_distance, value=0.0), index, seen, axis=2)
         return ops.flatten(found + ops.matmul(weights, self.values), start=1, end=2)

@@ -23,6 +23,7 @@ from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor
+from suites.engine.contract.task import Task
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Marked, Tally
@@ -252,12 +253,15 @@ class NlpTask(DataTask[TrainData, EvalData]):
             return self._adopted
         return TextProcessor(self._problem, self._sequencer, self._classes)
 
-    def join(self, others: Sequence[NlpTask]) -> None:
+    def join(self, others: Sequence[Task]) -> None:
         """Write by the mean of this model's and the others' logits; see `Ensemble`."""
-        every = [self, *others]
+        models: list[TextModel] = [self.model]
         for task in others:
+            if not isinstance(task, NlpTask):
+                raise ConfigError(f"--with: {type(task).__name__} is of another suite; name runs of nlp")
             expect_writers_alike(self.model, self._problem, self._sequencer, task.model, task.problem, task._sequencer)
-        self.model = Ensemble([task.model for task in every if isinstance(task.model, WritingModel)])
+            models.append(task.model)
+        self.model = Ensemble([model for model in models if isinstance(model, WritingModel)])
 
     def generator(self, processor: Processor) -> Callable[[CacheSettings], TextGenerator] | None:
         """What makes a generator of a language model; None for others."""

@@ -103,7 +103,7 @@ class BiDAF(TextModel):
                 f"BiDAF: vocab_size is {vocab_size}, width {width}, hidden {hidden}, max_length {max_length} and "
                 f"max_question {max_question}; all must be 1 or more"
             )
-        self.vocab_size, self.max_length = vocab_size, max_length
+        self.vocab_size, self.max_length, self._length = vocab_size, max_length, max_length
         both = 2 * hidden
         self.words = nn.Embedding(vocab_size, width, initializer=nn.init.Normal(width**-0.5))
         self.word_dropout, self.dropout = WordDropout(word_dropout), nn.Dropout(dropout)
@@ -153,7 +153,7 @@ class BiDAF(TextModel):
         begun = ops.gather(ops.cast(middles, dtype="int64") - ops.cast(offsets[:-1], dtype="int64"), texts)
         inside = ops.equal(segment_ids, 1)
         place = ops.where(inside, count - begun, 0)
-        own = ops.gather(ops.flatten(g, start=0, end=1), texts * self.max_length + place)
+        own = ops.gather(ops.flatten(g, start=0, end=1), texts * self._length + place)
         summary = ops.gather(ops.squeeze(whole, axis=1), texts)
         first = ops.expand_dims(ops.cast(ops.equal(count, 0), dtype="float32"), axis=1)
         other = ops.concat([h, summary * first, h * summary * first, h * 0.0], axis=1)

@@ -12,7 +12,7 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
-from suites.nlp.models.recurrent import Pooling, pooled
+from suites.nlp.models.recurrent import Pooling, pooled, turned_rows
 
 
 class BiLM(nn.Layer):
@@ -39,8 +39,7 @@ class BiLM(nn.Layer):
 
         ids: int64 [T]; offsets: integer [B + 1].
         """
-        texts, places = ops.ragged_segments(offsets, ids), ops.ragged_positions(offsets, ids)
-        turned = ops.gather(offsets[1:] - 1, texts) - places  # of each row the one as far from the other end
+        turned = turned_rows(offsets, ids)
         x = self.words(ids)
         right = self._layers(self.rightward, x, offsets)
         left = self._layers(self.leftward, ops.gather(x, turned), offsets)

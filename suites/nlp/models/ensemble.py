@@ -57,7 +57,7 @@ class Ensemble(WritingModel):
                 own |= {"memory": memory}
         asked = {"attention": True} if attention else {}
         found = [
-            member.step(past=before, **own, **asked)
+            member.step(past=before, **own, **asked)  # type: ignore[attr-defined]
             for member, before, own in zip(self.members, pasts, given, strict=True)
         ]
         logits = self._mean([each["scores"] + ops.expand_dims(each["totals"], axis=1) for each in found])

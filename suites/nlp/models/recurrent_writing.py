@@ -218,6 +218,7 @@ class AttentionRnn(WritingModel):
             raise AttributeValueError(f"AttentionRnn: hidden is {hidden}; it must be even")
         self.tables, self.shared = (source_words, target_words), shared
         self.vocab_size, self.max_length, self.hidden = min(source_words, target_words), max_length, hidden
+        self._length = max_length
         table = nn.init.Normal(width**-0.5)
         self.target = nn.Embedding(target_words, width, initializer=table)
         self.source = self.target if shared else nn.Embedding(source_words, width, initializer=table)
@@ -307,7 +308,7 @@ class AttentionRnn(WritingModel):
             heads=1,
             width=self.hidden,
             scale=1 / math.sqrt(self.hidden),
-            length=self.max_length,
+            length=self._length,
         )
 
     def _looked(self, x: Tensor, memory: Tensor, offsets: Tensor, memory_offsets: Tensor) -> Tensor:

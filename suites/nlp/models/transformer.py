@@ -226,9 +226,8 @@ class Transformer(WritingModel):
         found = told(logits) | {"fresh": ops.concat(fresh, axis=1), "encoded": encoded}
         if not attention:
             return found
-        weights = self.decoder[-1].cross.weights(
-            looks[0], groups, known[2 * self.layers - 2], memory_offsets, self.max_length
-        )
+        cross: nn.CrossAttention = self.decoder[-1].cross  # type: ignore[attr-defined]
+        weights = cross.weights(looks[0], groups, known[2 * self.layers - 2], memory_offsets, self.max_length)
         return found | {"attention": ops.gather(weights, rows)}
 
     def _kept_of(self, source: Tensor, offsets: Tensor) -> Tensor:

@@ -119,6 +119,25 @@ def test_models_that_do_not_fit_are_refused(runs, tmp_path):
         load(tmp_path / "alone", others=[runs / "r2"])
 
 
+def test_language_models_write_together_and_a_task_of_another_suite_does_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prose.txt").write_text("abcd efg\n" * 60)
+    (tmp_path / "p.yml").write_text(PROSE)
+    (tmp_path / "t.yml").write_text(
+        "suite: toy\nimports: [tests.suites.engine.toy]\noptimizer: {type: Momentum}\n"
+        "schedule: {type: Constant, base_lr: 0.1}\nruntime: {steps: 1, workers: 0}\n"
+    )
+    for seed in ("1", "2"):
+        assert main(["train", "p.yml", "--runs", "runs", "--name", f"r{seed}", "-o", f"runtime.seed={seed}"]) == 0
+    assert main(["train", "t.yml", "--runs", "runs", "--name", "toy"]) == 0
+    first, second = tmp_path / "runs" / "r1", tmp_path / "runs" / "r2"
+    both = load(first, others=[second])("abc")[0].to_json()
+    assert both["text"] == load(second, others=[first])("abc")[0].to_json()["text"]
+    assert main(["eval", str(first), "--with", str(second)]) == 0
+    with pytest.raises(ConfigError, match="is of another suite; name runs of nlp"):
+        load(first, others=[tmp_path / "runs" / "toy"])
+
+
 def test_how_words_are_chosen_may_be_said_at_inference(runs):
     task = open_run(runs / "r1", overrides=["problem.search.beam=4", "problem.search.results=4"])
     assert task.processor()._writes.search.beam == 4

@@ -105,10 +105,10 @@ class Generates(Protocol):
 class JoinsModels(Protocol):
     """Several trained models that may answer as one."""
 
-    def join(self, others: Sequence[Self]) -> None:
+    def join(self, others: Sequence[Task]) -> None:
         """Let this task's model answer together with those of others.
 
-        Raises ConfigError where they do not fit, such as models of different vocabularies.
+        Raises ConfigError where they do not fit, such as tasks of other suites or models of different vocabularies.
         """
 
 
