@@ -121,7 +121,7 @@ class Transformer(WritingModel):
         if not (0 <= start < target_words and 0 <= stop < target_words):
             raise AttributeValueError(f"Transformer: start {start} and stop {stop} must lie in [0, {target_words - 1}]")
         self.target_words, self.max_length, self.start, self.stop = target_words, max_length, start, stop
-        self.tables, self.shared = (source_words, target_words), shared
+        self.tables, self.shared, self._length = (source_words, target_words), shared, max_length
         self.vocab_size, self.layers, self.width = min(source_words, target_words), decoder_layers, width
         self.past_width = self.memory_width = 2 * decoder_layers * width
         self.copies = copying
@@ -227,7 +227,7 @@ class Transformer(WritingModel):
         if not attention:
             return found
         cross: nn.CrossAttention = self.decoder[-1].cross  # type: ignore[attr-defined]
-        weights = cross.weights(looks[0], groups, known[2 * self.layers - 2], memory_offsets, self.max_length)
+        weights = cross.weights(looks[0], groups, known[2 * self.layers - 2], memory_offsets, self._length)
         return found | {"attention": ops.gather(weights, rows)}
 
     def _kept_of(self, source: Tensor, offsets: Tensor) -> Tensor:
