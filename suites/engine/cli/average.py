@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write a file of weights and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import run
+    from suites.engine.command_line import add_import_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -26,6 +26,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="by default averaged.safetensors in a run's weights"
     )
+    add_import_option(parser)
     a = parser.parse_args(words)
 
     def start() -> int:
@@ -45,4 +46,4 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         print(f"{output}: {count} tensors, means of {', '.join(source.name for source in sources)}")
         return 0
 
-    return run(start)
+    return run(start, a.imports)
