@@ -26,6 +26,13 @@ class RelativePositions(Layer):
         head_size: E.
         distance: K; keys farther off count as so far off.
         length: L, places of a sequence at most.
+
+    Example:
+        >>> rows, offsets = tensor(np.ones((5, 8), np.float32)), tensor([0, 2, 5])  # sequences of 2 and 3 rows
+        >>> places = tensor([0, 1, 0, 1, 2])
+        >>> layer = nn.RelativePositions(4, distance=2, length=16)
+        >>> layer.attend(*[rows] * 3, *[offsets] * 2, *[places] * 2, heads=2, scale=0.5, causal=True).shape
+        (5, 8)
     """
 
     keys: Tensor
