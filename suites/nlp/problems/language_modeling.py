@@ -31,7 +31,7 @@ from suites.nlp.writing import Limits, Prompt, Search, Writer
 from suites.nlp.writing.writer import STEP
 
 
-@register("problem")
+@register("problem", exclusive=(("sampled", "loss"),))
 class LanguageModeling(WritingProblem):
     """The next word, after all words of the window before it.
 
