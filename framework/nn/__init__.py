@@ -12,6 +12,7 @@ from framework.nn.decoder import TransformerDecoderLayer
 from framework.nn.layer import Layer, buffer, parameter
 from framework.nn.linear import Embedding, Linear
 from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm, RMSNorm, unit
+from framework.nn.places import attend_by_place
 from framework.nn.pool import (
     AdaptiveAvgPool2d,
     AdaptiveMaxPool2d,
@@ -24,6 +25,7 @@ from framework.nn.pool import (
     Upsample,
 )
 from framework.nn.recurrent import GRU, LSTM
+from framework.nn.relative import RelativePositions
 from framework.nn.transformer import TransformerEncoderLayer
 
 __all__ = [
@@ -59,11 +61,13 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "RMSNorm",
+    "RelativePositions",
     "Sequential",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
     "Upsample",
     "activation",
+    "attend_by_place",
     "buffer",
     "init",
     "parameter",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from framework import ops, random
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, NotSupportedError
 from framework.nn import init
 from framework.nn.layer import Layer
 from framework.nn.linear import Linear
+from framework.nn.places import attend_by_place
 from framework.nn.pool import Dropout
+from framework.nn.relative import RelativePositions
 from framework.tensors import Tensor
 
 _HIDDEN = -1e9  # what the score of a padding key becomes
@@ -76,6 +78,7 @@ class MultiHeadAttention(_Attention):
         initializer: of the weights; the biases start at 0.
         generator: source of random numbers; the default generator when None.
         head_size: width of a head; D / heads when None.
+        relative: (K, L), distances up to K between rows count in sequences of L rows at most, see `RelativePositions`.
 
     Example:
         >>> rows, offsets = tensor(np.ones((5, 8), np.float32)), tensor([0, 2, 5])  # sequences of 2 and 3 rows
@@ -91,8 +94,10 @@ class MultiHeadAttention(_Attention):
         initializer: init.Initializer | None = None,
         generator: random.Generator | None = None,
         head_size: int | None = None,
+        relative: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(dim, heads, dropout, generator, head_size)
+        self.relative = None if relative is None else RelativePositions(self.inner // heads, *relative)
         self.qkv = Linear(dim, 3 * self.inner, initializer=initializer)
         self.qkv.blocks = 3
         self.out = Linear(self.inner, dim, initializer=initializer)
@@ -109,6 +114,12 @@ class MultiHeadAttention(_Attention):
             y: [T, D].
         """
         key, p = self._drawn()
+        if self.relative is not None:
+            q, k, v = ops.split(self.qkv(x), axis=1, sizes=[self.inner] * 3)
+            places = ops.ragged_positions(offsets, x)
+            how = {"heads": self.heads, "scale": self.scale}
+            y = self.relative.attend(q, k, v, offsets, offsets, places, places, key, causal=causal, p=p, **how)
+            return self.out(y)
         y, _ = ops.ragged_self_attention(
             self.qkv(x), offsets, key, heads=self.heads, scale=self.scale, causal=causal, p=p
         )
@@ -126,6 +137,22 @@ class MultiHeadAttention(_Attention):
             y [T, D], and keys and values [T, D] of the new rows.
         """
         query, keys, values = ops.split(self.qkv(x), axis=1, sizes=[self.inner] * 3)
+        if self.relative is not None:
+            rows = past.with_rows(keys, values)
+            before = (past.offsets[1:] - past.offsets[:-1]) - (offsets[1:] - offsets[:-1])
+            places = ops.ragged_positions(offsets, x) + ops.gather(before, ops.ragged_segments(offsets, x))
+            y = self.relative.attend(
+                query,
+                *rows,
+                offsets,
+                past.offsets,
+                places,
+                ops.ragged_positions(past.offsets, past.order),
+                heads=self.heads,
+                scale=self.scale,
+                causal=True,
+            )
+            return self.out(y), keys, values
         y, _ = ops.ragged_attention(
             query,
             *past.with_rows(keys, values),
@@ -146,7 +173,11 @@ class MultiHeadAttention(_Attention):
 
         Returns:
             y: [B, L, D]; rows of padding hold numbers without meaning.
+
+        Raises NotSupportedError with relative positions.
         """
+        if self.relative is not None:
+            raise NotSupportedError("MultiHeadAttention: padded rows have no relative positions; give ragged ones")
         q, k, v = (self._heads_of(part) for part in ops.split(self.qkv(x), axis=-1, sizes=[self.inner] * 3))
         scores = ops.matmul(q, k, transpose_b=True) * self.scale
         seen = ops.expand_dims(ops.expand_dims(mask, axis=1), axis=1)  # [B, 1, 1, L]
@@ -196,6 +227,14 @@ class CrossAttention(_Attention):
     def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values [S, D] of what is looked at: computed once for many queries."""
         return self.k(memory), self.v(memory)
+
+    def weights(self, x: Tensor, offsets: Tensor, keys: Tensor, memory_offsets: Tensor, length: int) -> Tensor:
+        """How much x [T, D] looks at each place of its source, [T, length], the mean of all heads.
+
+        keys: [S, D]; a source of more than `length` rows is an error.
+        """
+        how = {"heads": self.heads, "width": self.dim // self.heads, "scale": self.scale, "length": length}
+        return attend_by_place(self.q(x), keys, keys, offsets, memory_offsets, **how)[1]
 
     def attend(
         self, x: Tensor, offsets: Tensor, keys: Tensor, values: Tensor, memory_offsets: Tensor, causal: bool = False

@@ -33,6 +33,7 @@ class TransformerDecoderLayer(Layer):
         eps: of the norms.
         initializer: of the weights; biases start at 0.
         generator: source of random numbers; the default generator when None.
+        relative: distance and length of relative positions in self-attention, see `MultiHeadAttention`.
 
     Example:
         >>> layer = nn.TransformerDecoderLayer(8, heads=2, hidden=16)
@@ -52,10 +53,11 @@ class TransformerDecoderLayer(Layer):
         eps: float = 1e-5,
         initializer: init.Initializer | None = None,
         generator: random.Generator | None = None,
+        relative: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
         self.norm_first = norm_first
-        self.attention = MultiHeadAttention(dim, heads, dropout, initializer, generator)
+        self.attention = MultiHeadAttention(dim, heads, dropout, initializer, generator, relative=relative)
         self.cross = CrossAttention(dim, heads, dropout, initializer, generator)
         self.up = Linear(dim, hidden, initializer=initializer)
         self.down = Linear(hidden, dim, initializer=initializer)
@@ -80,6 +82,7 @@ class TransformerDecoderLayer(Layer):
         memory: tuple[Tensor, Tensor],
         groups: Tensor,
         memory_offsets: Tensor,
+        watch: Callable[[Tensor], object] = lambda h: None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The next rows of every hypothesis.
 
@@ -91,6 +94,7 @@ class TransformerDecoderLayer(Layer):
             groups: integer [B + 1], where the rows of x begin and end that belong to a source: its hypotheses stand
                 together, and look at its keys, which are there once.
             memory_offsets: integer [B + 1].
+            watch: takes the rows [T, D] that look at the source, see `CrossAttention.weights`.
 
         Returns:
             y [T, D], and keys and values [T, D] of these rows.
@@ -103,7 +107,12 @@ class TransformerDecoderLayer(Layer):
             return y
 
         x = self._add(self.norm1, x, attend)
-        x = self._add(self.norm2, x, lambda h: self.cross.attend(h, groups, *memory, memory_offsets))
+
+        def look(h: Tensor) -> Tensor:
+            watch(h)
+            return self.cross.attend(h, groups, *memory, memory_offsets)
+
+        x = self._add(self.norm2, x, look)
         return self._add(self.norm3, x, self._feed), own[0], own[1]
 
     def _add(self, norm: LayerNorm, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:

@@ -33,6 +33,7 @@ class TransformerEncoderLayer(Layer):
         initializer: of the weights; biases start at 0.
         generator: source of random numbers; the default generator when None.
         head_size: width of an attention head; D / heads when None.
+        relative: distance and length of relative positions, see `MultiHeadAttention`.
 
     Example:
         >>> rows, offsets = tensor(np.ones((5, 8), np.float32)), tensor([0, 2, 5])  # sequences of 2 and 3 rows
@@ -53,11 +54,12 @@ class TransformerEncoderLayer(Layer):
         initializer: init.Initializer | None = None,
         generator: random.Generator | None = None,
         head_size: int | None = None,
+        relative: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
         weights_dropout = dropout if attention_dropout is None else attention_dropout
         self.norm_first = norm_first
-        self.attention = MultiHeadAttention(dim, heads, weights_dropout, initializer, generator, head_size)
+        self.attention = MultiHeadAttention(dim, heads, weights_dropout, initializer, generator, head_size, relative)
         self.norm1 = LayerNorm(dim, eps)
         self.up = Linear(dim, hidden, initializer=initializer)
         self.down = Linear(hidden, dim, initializer=initializer)

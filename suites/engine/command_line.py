@@ -48,6 +48,20 @@ def add_boxes_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of", dest="only", metavar="CLASS", help="the detector's class whose objects count (all)")
 
 
+def add_others_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--with RUN``, which may be given many times; the paths are in ``arguments.others``."""
+    parser.add_argument(
+        "--with",
+        dest="others",
+        metavar="RUN",
+        type=Path,
+        action="append",
+        default=[],
+        help="a run, or a file of weights of this run, that answers together with it (models that write); may be "
+        "repeated",
+    )
+
+
 def add_import_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--import NAME``, which may be given many times; the names are in ``arguments.imports``."""
     parser.add_argument(

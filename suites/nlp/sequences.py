@@ -46,12 +46,14 @@ class Sequencer:
         transforms: applied to each text first.
         max_length: tokens of a sequence at most, with the special ones.
         truncation: which text of a pair is cut: the longer one token by token, one of them, or each to half.
+        target: of texts that are written, where these have a vocabulary of their own.
     """
 
     tokenizer: Tokenizer
     transforms: Sequence[TextTransform] = ()
     max_length: int = 128
     truncation: Truncation = "longest_first"
+    target: Tokenizer | None = None
 
     def __post_init__(self) -> None:
         if self.max_length < 8:
@@ -71,6 +73,15 @@ class Sequencer:
     def tokens(self, texts: Iterable[str]) -> list[Tokens]:
         """The tokens of each text, after the transforms."""
         return self.tokenizer.encode([self.change(text) for text in texts])
+
+    @property
+    def writing(self) -> Tokenizer:
+        """The tokenizer of texts that are written."""
+        return self.tokenizer if self.target is None else self.target
+
+    def target_tokens(self, texts: Iterable[str]) -> list[Tokens]:
+        """The tokens of each text that is written, after the transforms."""
+        return self.tokens(texts) if self.target is None else self.target.encode([self.change(text) for text in texts])
 
     def room(self, pair: bool) -> int:
         """Tokens of text that fit beside the special ones."""

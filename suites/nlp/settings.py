@@ -64,6 +64,8 @@ class Data:
         classes: names of the classes in the model's order; null for those of the training set, sorted.
         max_length: tokens of a sequence at most.
         truncation: which text of a pair is cut where it is longer.
+        target_tokenizer: of the texts that are written, where these have a vocabulary of their own; null where both
+            sides share `tokenizer`.
         transforms: applied to each text before it is tokenized, also to texts to predict on.
         root: folder or zip of the data, for `${data.root}` in the data sets.
     """
@@ -78,6 +80,7 @@ class Data:
     transforms: list[TextTransform] = field(default_factory=list)
     root: str | None = None
     more_eval: dict[str, EvalData] = field(default_factory=dict)
+    target_tokenizer: Annotated[Tokenizer, OfRole("tokenizer")] | None = None
 
 
 @register("config", "nlp")

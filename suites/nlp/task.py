@@ -23,6 +23,7 @@ from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor
+from suites.engine.contract.task import Task
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Marked, Tally
@@ -35,9 +36,11 @@ from suites.nlp.matching.groups import WithNegatives
 from suites.nlp.matching.teachers import answers
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
+from suites.nlp.models.ensemble import Ensemble
 from suites.nlp.models.heads import SequenceClassifier
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.vectors import vector_width
+from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems import Classification, Problem
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.processor import TextProcessor, WritingProcessor
@@ -47,6 +50,7 @@ from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.transforms import TextTransform
+from suites.nlp.vocabularies import expect_rows, expect_two_sides, expect_writers_alike, learn
 
 _LAYER = re.compile(r"\blayers?\.(\d+)\.")
 _SHOWN = 12  # classes in a message
@@ -66,6 +70,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         classes: their names in the model's order; None for those of the training set, sorted.
         max_length: tokens of a sequence at most.
         truncation: which text of a pair is cut where it is longer.
+        target_tokenizer: of texts that are written, where these have a vocabulary of their own.
         transforms: applied to each text before it is tokenized.
         task_id: row of the task table added to every token, for ERNIE 2.0 and 3.0.
         layer_decay: factor on the learning rate from each encoder layer to the one below; None for none.
@@ -90,6 +95,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         classes: Sequence[str] | None = None,
         max_length: int = 128,
         truncation: Truncation = "longest_first",
+        target_tokenizer: Tokenizer | None = None,
         transforms: Sequence[TextTransform] = (),
         task_id: int = 0,
         layer_decay: float | None = None,
@@ -100,7 +106,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         super().__init__(train, eval, more_eval)
         self.model = model
         self._problem = problem
-        self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation)
+        self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation, target_tokenizer)
         self._num_classes, self._named = num_classes, classes
         self._task_id, self._layer_decay, self._r_drop = task_id, layer_decay, r_drop
         self._adopted: TextProcessor | None = None
@@ -108,6 +114,8 @@ class NlpTask(DataTask[TrainData, EvalData]):
         self.main_metric, self.lower_is_better = problem.main_metric, problem.lower_is_better
         self.eval_inputs = problem.inputs
         self.train_inputs = (*(problem.learned or problem.inputs), *problem.targets)
+        if target_tokenizer is not None:
+            expect_two_sides(model, problem)
         if not 0 <= task_id < max(model.task_types, 1):
             raise ConfigError(f"task_id is {task_id} but the model has {model.task_types} task vectors")
 
@@ -136,8 +144,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         if self._adopted is not None:
             return self._adopted.sequencer
         sequencer = self._given
-        if sequencer.tokenizer.learns:
-            sequencer.tokenizer.learn(sequencer.change(text) for text in self._train_set.texts())
+        learn(sequencer, lambda: self._train_set)
         self._check_fit(sequencer)
         return sequencer
 
@@ -238,13 +245,23 @@ class NlpTask(DataTask[TrainData, EvalData]):
         return self.with_eval(replace(self.eval_data, dataset=self.train_data.dataset))
 
     def processor(self) -> TextProcessor:
-        """Tokenizer, transforms and class names."""
+        """Tokenizer, transforms and class names; how words are chosen, where texts are written."""
+        if isinstance(self._problem, WritingProblem):
+            limits = self._problem.limits(self.model, self._sequencer.writing)
+            return WritingProcessor(self._problem, self._sequencer, self._classes, limits)
         if self._adopted is not None:
             return self._adopted
-        if isinstance(self._problem, WritingProblem):
-            limits = self._problem.limits(self.model, self._sequencer.tokenizer)
-            return WritingProcessor(self._problem, self._sequencer, self._classes, limits)
         return TextProcessor(self._problem, self._sequencer, self._classes)
+
+    def join(self, others: Sequence[Task]) -> None:
+        """Write by the mean of this model's and the others' logits; see `Ensemble`."""
+        models: list[TextModel] = [self.model]
+        for task in others:
+            if not isinstance(task, NlpTask):
+                raise ConfigError(f"--with: {type(task).__name__} is of another suite; name runs of nlp")
+            expect_writers_alike(self.model, self._problem, self._sequencer, task.model, task.problem, task._sequencer)
+            models.append(task.model)
+        self.model = Ensemble([model for model in models if isinstance(model, WritingModel)])
 
     def generator(self, processor: Processor) -> Callable[[CacheSettings], TextGenerator] | None:
         """What makes a generator of a language model; None for others."""
@@ -339,12 +356,8 @@ class NlpTask(DataTask[TrainData, EvalData]):
             raise ConfigError(
                 f"data.max_length is {sequencer.max_length} but the model has positions for {longest} tokens"
             )
-        rows, tokens = self.model.vocab_size, sequencer.tokenizer.size
-        if tokens > rows:
-            raise ConfigError(
-                f"the tokenizer has {tokens} tokens but the model's embedding {rows} rows; "
-                "the vocabulary is another model's, or model.vocab_size is too small"
-            )
+        expect_rows(self.model, sequencer)
+        self.model.take_tokenizer(sequencer.tokenizer)
 
 
 def layer_factors(names: list[str], decay: float) -> dict[str, float]:

@@ -130,6 +130,25 @@ def parallel(arguments: Arguments, classes: int) -> None:
     put(arguments["other"], "\n".join(OTHERS) + "\n")
 
 
+def dialogues(arguments: Arguments, classes: int) -> None:
+    """Conversations of two turns, each with a right and a wrong answer."""
+    rows = []
+    for number in range(12):
+        turns = [" ".join(words_of(number)), " ".join(words_of(50 + number))]
+        rows += ["\t".join([str(label), *turns, " ".join(words_of(100 + number + label))]) for label in (1, 0)]
+    lines(arguments["path"], rows)
+
+
+def knowledge_dialogues(arguments: Arguments, classes: int) -> None:
+    """Conversations with their goals and facts, a JSON object a line."""
+    rows = []
+    for number in range(12):
+        a, b = words_of(number)[:2]
+        row = {"goal": [["START", a, b]], "knowledge": [[a, "is", b]], "conversation": list(LINES[:3])}
+        rows.append(json.dumps(row, ensure_ascii=False))
+    lines(arguments["path"], rows)
+
+
 def prose(arguments: Arguments, classes: int) -> None:
     """A file of running text."""
     put(arguments["path"], "\n".join(LINES * 4) + "\n")

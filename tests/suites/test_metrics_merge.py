@@ -24,7 +24,7 @@ from suites.nlp.metrics import (
     ReadingScores,
     VectorScores,
 )
-from suites.nlp.metrics.language import LanguageScores
+from suites.nlp.metrics.language import BothWays, LanguageScores
 from suites.nlp.metrics.reading import Found
 from suites.nlp.metrics.writing import WrittenScores
 from suites.ocr.alphabet import Alphabet
@@ -74,6 +74,17 @@ def next_words():
     return lambda metric, part: metric.update(
         {"scores": scores[part]},
         {"targets": targets[part], "characters": characters[part], "bytes": 2 * characters[part]},
+    )
+
+
+def both_ways():
+    """Log-probabilities whose sums are exact, of which some count nothing."""
+    rng = np.random.default_rng(7)
+    scores = -rng.integers(1, 64, (2, SIZE, 5)) / 8
+    targets = np.where(rng.random((2, SIZE)) < 0.2, -100, rng.integers(0, 5, (2, SIZE)))
+    return lambda metric, part: metric.update(
+        {"next": scores[0][part], "previous": scores[1][part]},
+        {"targets": targets[0][part], "before": targets[1][part]},
     )
 
 
@@ -326,6 +337,7 @@ CASES = {
     "NumberScores": (NumberScores, numbers()),
     "PretrainingScores": (PretrainingScores, pretraining()),
     "LanguageScores": (LanguageScores, next_words()),
+    "BothWays": (BothWays, both_ways()),
     "WrittenScores": written(),
     "ReadingScores": reading(),
     "ChunkScores": chunks(),

@@ -85,6 +85,7 @@ def refuse_what_rows_lack(runtime: Runtime) -> None:
     for name, wrong in (
         ("accumulate", runtime.accumulate != 1),
         ("ema", runtime.ema is not None),
+        ("asgd", runtime.asgd is not None),
         ("precision", runtime.precision != "float32"),
     ):
         if wrong:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print the figures as JSON and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import add_import_option, add_others_option, add_override_option, run
     from suites.engine.hosts.devices import add_device_option, add_products_option
     from suites.engine.train.profiling import StepProfile, add_profile_option
 
@@ -25,6 +25,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     add_override_option(parser)
     add_import_option(parser)
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
+    add_others_option(parser)
     parser.add_argument(
         "--exported", type=Path, help="a folder of `paddock export`: evaluate it in place of the run it came from"
     )
@@ -41,7 +42,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
         folder = a.config[0] if a.config[0].is_dir() else Path()
         profile = StepProfile(folder, say=lambda text: print(text, file=sys.stderr)) if a.profile else None
-        how = {"profile": profile, "device": a.device, "products": a.products}
+        how = {"profile": profile, "device": a.device, "products": a.products, "others": a.others}
         figures = {str(c): evaluate_weights(c, a.overrides, a.weights, **how) for c in a.config}
         print(json.dumps(over_runs(figures) if len(figures) > 1 else figures[str(a.config[0])], indent=2))
         return 0
@@ -53,8 +54,8 @@ def _evaluate_export(a: argparse.Namespace) -> int:
     from framework.errors import ConfigError
     from suites.engine.predict.inference import evaluate_export
 
-    if len(a.config) > 1 or a.weights is not None or a.profile:
-        raise ConfigError("eval: --exported takes one run, and neither --weights nor --profile")
+    if len(a.config) > 1 or a.weights is not None or a.profile or a.others:
+        raise ConfigError("eval: --exported takes one run, and neither --weights, --with nor --profile")
     where = {"device": a.device, "products": a.products}
     print(json.dumps(evaluate_export(a.config[0], a.exported, a.overrides, **where), indent=2))
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write the exported model and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, given_options, run
+    from suites.engine.command_line import add_import_option, add_others_option, given_options, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description="Export a run as a program with its weights and preprocessing."
@@ -16,6 +16,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("run", type=Path, help="the folder of a run")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default the run's best weights")
+    add_others_option(parser)
     parser.add_argument(
         "--format",
         choices=("program", "onnx", "peft"),
@@ -33,6 +34,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
         _expect_used(parser, a)
         if a.format == "peft":
+            if a.others:
+                raise NotSupportedError("export: adapters are of one run; leave out --with")
             if idle := given_options(parser, a, ("encrypt", "sign", "quantize")):
                 raise NotSupportedError(f"export: adapters are written as they are; leave out {' and '.join(idle)}")
             return _adapter(a.run, a.output, a.weights)
@@ -52,7 +55,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 tables=not a.float_tables,
             )
         seal = Seal(a.encrypt, a.sign) if a.encrypt or a.sign else None
-        done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how, seal=seal)
+        done = export_run(
+            a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how, seal=seal, others=a.others
+        )
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:

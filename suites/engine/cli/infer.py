@@ -23,7 +23,13 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     `words` are the command line.
     """
-    from suites.engine.command_line import add_boxes_options, add_import_option, add_override_option, run
+    from suites.engine.command_line import (
+        add_boxes_options,
+        add_import_option,
+        add_others_option,
+        add_override_option,
+        run,
+    )
     from suites.engine.hosts.devices import add_device_option, add_products_option
     from suites.engine.train.profiling import StepProfile, add_profile_option
 
@@ -40,6 +46,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     )
     parser.add_argument("--output", type=Path, help="folder for pictures and predictions.json; text needs none")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
+    add_others_option(parser)
     parser.add_argument("--min-score", type=float, metavar="S", help="leave out results below it, 0 to 1; of detectors")
     add_boxes_options(parser)
     parser.add_argument("--batch-size", type=int, metavar="N", help="inputs of one shape that are taken together")
@@ -82,7 +89,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         if a.fetch and not a.model.exists():
             named_run(str(a.model), fetch_all=True)
         profile = StepProfile(a.output or Path()) if a.profile else None
-        model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products)
+        model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products, others=a.others)
         finder = open_finder(a.boxes, a.only, device=a.device)
         if finder is not None:
             found = finder.model if a.min_score is None else _surer(finder.model, a.min_score)

@@ -119,6 +119,22 @@ class EmaSettings:
             raise AttributeValueError(f"runtime.ema: decay is {self.decay}; it must be in [0, 1)")
 
 
+@dataclass(frozen=True)
+class AsgdSettings:
+    """The mean of all weights from when evaluations stopped getting better (NT-ASGD; Merity et al. 2018, section 3).
+
+    It is evaluated, drawn with and exported in place of the weights. Meant for SGD at a constant rate.
+
+    Args:
+        patience: The mean begins at the first evaluation that is worse than the best of those so many and more before.
+    """
+
+    patience: int = 5
+
+    def __post_init__(self) -> None:
+        _at_least("runtime.asgd", patience=(self.patience, 1))
+
+
 @bound(needs=dict.fromkeys(("growth", "backoff", "interval", "floor"), ("mode", ("auto", "dynamic"))))
 @dataclass(frozen=True)
 class LossScaleSettings:
@@ -199,6 +215,7 @@ class Runtime:
         evaluation: When the evaluation set is gone through.
         early_stop: When to stop before the end; null for never.
         ema: The moving average of the weights; null for none.
+        asgd: The mean of the weights from when evaluations get no better; null for none.
         precision: In which type layers keep what lies between them while training: "bfloat16" and "float16" take half
             the memory. Weights, losses, optimizer, evaluation and exported models stay float32.
         loss_scale: The factor on the loss, for float16.
@@ -230,6 +247,7 @@ class Runtime:
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     early_stop: EarlyStopSettings | None = None
     ema: EmaSettings | None = None
+    asgd: AsgdSettings | None = None
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     loss_scale: LossScaleSettings = field(default_factory=LossScaleSettings)
     data: DataSettings = field(default_factory=DataSettings)
@@ -238,6 +256,8 @@ class Runtime:
     def __post_init__(self) -> None:
         self._check_precision()
         limits.changed(**self.limits)
+        if self.ema is not None and self.asgd is not None:
+            raise AttributeValueError("runtime: it has both ema and asgd; one average is kept, set the other to null")
         if (self.epochs is None) == (self.steps is None):
             both = f"; it has both, {self.epochs} and {self.steps}: set one to null" if self.epochs is not None else ""
             raise AttributeValueError(f"runtime: it needs either epochs or steps, which say how long to train{both}")

@@ -73,6 +73,11 @@ def save_deployed(path: Path, weights: Mapping[str, Tensor], resources: Mapping[
             remove_folder(other)
 
 
+def has_resources(path: Path) -> bool:
+    """Return whether a weight file names a folder of resources."""
+    return _KEY in load_metadata(path)
+
+
 @runtime_checkable
 class KeepsResources(Protocol):
     """Offered by tasks whose model keeps something in files of its own, such as a table of rows."""

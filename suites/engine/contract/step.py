@@ -110,6 +110,14 @@ class Step(ABC):
             f"{type(self).__name__}: what it trains is fixed for the whole run, so it takes no finetune.unfreeze"
         )
 
+    @property
+    def averages_later(self) -> bool:
+        """Whether it keeps an average that waits for `average_from_now`."""
+        return False
+
+    def average_from_now(self) -> None:  # noqa: B027  (an offer, not a duty)
+        """Let an average that waits begin."""
+
     def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
         """Inside, the model has the weights that are evaluated and exported; by default those that are trained."""
         return contextlib.nullcontext()

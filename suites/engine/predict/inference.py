@@ -28,6 +28,7 @@ from suites.engine.contract.capabilities import (
     TellsLines,
     adopt,
     feed_of,
+    join,
     require_input,
     write_picture,
     writer_of,
@@ -91,13 +92,15 @@ def open_model(
     *,
     device: str | None = None,
     products: str | None = None,
+    others: Sequence[Path] = (),
 ) -> Model:
     """Open a run folder (its best weights, or `weights`), a folder that `export_run` wrote, an ONNX file, or published
     weights. An ONNX file that `export_run` did not write takes and gives bare tensors.
 
     With `overrides` of a run's config, what stands around the network is that of the config, for which the run's
     evaluation set must be there. `device` is by default that of a run where it is usable, and the CPU for an export;
-    `products` are by default those of the run, and float32 for an export.
+    `products` are by default those of the run, and float32 for an export. `others` are runs, or files of weights of
+    this run, that answer together with it, where its models can.
 
     Raises CheckpointError for a folder that is neither, ConfigError or DataError for a damaged one, ConfigError for
     plug-ins that are not imported yet.
@@ -110,12 +113,14 @@ def open_model(
     if path.exists():
         expect_sealed(path)
     if is_onnx or is_export(path):
+        if others:
+            raise ConfigError(f"{path}: an exported model answers alone; join runs (--with) and export them together")
         if overrides:
             raise ConfigError(f"{path}: an exported model is fixed and takes no -o; override the run and export again")
         return (open_onnx_file if is_onnx else open_export)(path, device or "cpu", products or "float32")
     if (path / "config.yml").is_file():
-        task = open_run(path, weights, overrides)
-        processor = task.processor() if overrides else RunFolder(path).read_processor(task.processor_class)
+        task = open_run(path, weights, overrides, others=others)
+        processor = task.processor() if overrides or others else RunFolder(path).read_processor(task.processor_class)
         runtime = build_runtime(read_config(path))
         step = program(task.eval_step)
         with placed(device, runtime, products):
@@ -142,6 +147,7 @@ def load(
     *,
     device: str | None = None,
     products: str | None = None,
+    others: Sequence[Path | str] = (),
 ) -> Model:
     """Open a run, an exported model or published weights, to be called with images, texts or files.
 
@@ -149,13 +155,21 @@ def load(
 
     >>> load("runs/mine")("photos/")[0].draw()  # doctest: +SKIP
     """
-    return open_model(Path(path), None if weights is None else Path(weights), device=device, products=products)
+    where = None if weights is None else Path(weights)
+    return open_model(Path(path), where, device=device, products=products, others=[Path(other) for other in others])
 
 
-def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] = (), *, merged: bool = True) -> Task:
+def open_run(
+    path: Path,
+    weights: Path | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    merged: bool = True,
+    others: Sequence[Path] = (),
+) -> Task:
     """Return the task of a run, with its best weights, else its last, else `weights`.
 
-    `merged`: adapters of low rank are a part of the weights that they stand beside.
+    `merged`: adapters of low rank are a part of the weights that they stand beside. `others`: see `open_model`.
 
     Raises CheckpointError where no run is.
     """
@@ -167,8 +181,15 @@ def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] =
     load_deployed(task, weights or best_weights(run))
     if merged:
         merge_lora(task.model)
+    join_others(task, path, others)
     task.model.eval()
     return task
+
+
+def join_others(task: Task, path: Path, others: Sequence[Path]) -> None:
+    """Let the task of the run at `path` answer together with other runs, or files of weights of the same run."""
+    if others:
+        join(task, [open_run(path, other) if other.is_file() else open_run(other) for other in others])
 
 
 def export_run(
@@ -179,6 +200,7 @@ def export_run(
     onnx: bool = False,
     quantization: Quantization | None = None,
     seal: Seal | None = None,
+    others: Sequence[Path] = (),
 ) -> ExportReport:
     """Write a run's network as a Program with its weights and preprocessing; compare it with the original.
 
@@ -189,6 +211,7 @@ def export_run(
         onnx: write one file `model.onnx` instead, with what stands around the network among its properties.
         quantization: round weights to 8 bits and compute their products so, in this way.
         seal: sign or encrypt the export.
+        others: what answers together with it, see `open_model`.
 
     The model is traced with a sample of the evaluation set, or where its files are not there with the processor's
     example.
@@ -197,14 +220,14 @@ def export_run(
     covers.
     """
     confine(output)
-    task = open_run(path, weights)
+    task = open_run(path, weights, others=others)
     small = eight_bits_of(task)
     if small is not None and quantization is not None:
         raise ConfigError(f"export: {path} was trained in 8 bits (eight_bits) and is exported so; leave out --quantize")
     if seal is not None and (onnx or isinstance(task, Publishes)):
         what = "model.onnx" if onnx else "rows of tables"
         raise NotSupportedError(f"export: {what} cannot be sealed; leave out --encrypt and --sign")
-    processor = RunFolder(path).read_processor(task.processor_class)
+    processor = task.processor() if others else RunFolder(path).read_processor(task.processor_class)
     item = _sample(task, processor)
     if item is None:
         raise DataError(f"export: {path}: the evaluation set is empty, so there is no input to trace the model with")

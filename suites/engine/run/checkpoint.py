@@ -156,6 +156,10 @@ class Checkpoints:
         """Return the steps that have a checkpoint, ascending."""
         return sorted({step for step, _ in self._folders()})
 
+    def folder(self, step: int) -> Path:
+        """Return the folder of a step's checkpoint; KeyError where there is none."""
+        return {at: path for (at, _), path in sorted(self._folders().items())}[step]
+
     def exist(self) -> bool:
         """Return whether there is any checkpoint, whole or not."""
         return bool(self._folders())

@@ -235,14 +235,21 @@ class RunFolder:
         write_text(path, json.dumps(found) + "\n")
 
     def write_other_metrics(
-        self, metrics: Mapping[str, float], config: Config, overrides: Sequence[str], weights: Path | None
+        self,
+        metrics: Mapping[str, float],
+        config: Config,
+        overrides: Sequence[str],
+        weights: Path | None,
+        others: Sequence[Path] = (),
     ) -> Path:
         """Keep figures of other data, options or weights beside the run's own; return the file.
 
         The same question has the same file.
         """
         question = {"config_sha256": config.digest(), "overrides": list(overrides), "weights": weights and str(weights)}
-        digest = hashlib.sha256(json.dumps([config.digest(), question["weights"]]).encode()).hexdigest()
+        question |= {"with": [str(other) for other in others]} if others else {}
+        asked = [config.digest(), question["weights"], *map(str, others)]
+        digest = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         path = self.path / f"metrics-{digest[:8]}.json"
         write_text(path, json.dumps({**question, "figures": dict(metrics)}, indent=2) + "\n")
         return path

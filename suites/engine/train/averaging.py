@@ -1,4 +1,4 @@
-"""MovingAverage: an exponential average of a model's weights, which often scores better than the last ones."""
+"""Averages of a model's weights while it is trained, which often score better than the last ones."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from framework import Tensor, no_grad, tensor
 from framework.errors import CheckpointError
 from framework.ops import internal
 
 if TYPE_CHECKING:
     from framework.nn import Layer
+    from suites.engine.config.settings import Runtime
+    from suites.engine.contract.task import Task
+
+
+_BEGUN = "$begun"  # no weight has this name
 
 
 class MovingAverage:
@@ -62,6 +69,55 @@ class MovingAverage:
         for name, average in self._averages.items():
             average.set(tensor(state[name]))
 
+    @property
+    def begins_later(self) -> bool:
+        """Whether it waits for `begin`."""
+        return False
+
+    def begin(self, update: int) -> None:
+        """Average from update number `update` on; by default it always does."""
+
     def _put(self, values: Mapping[str, Tensor]) -> None:
         for name, live in self._live.items():
             live.set(values[name])
+
+
+class LaterAverage(MovingAverage):
+    """The weights as they are until `begin` is called, then the mean of all since."""
+
+    def __init__(self, model: Layer) -> None:
+        super().__init__(model, 0.0)
+        self._begun: int | None = None
+
+    @property
+    def begins_later(self) -> bool:
+        """Until it was told to begin."""
+        return self._begun is None
+
+    def begin(self, update: int) -> None:
+        """Average from update number `update` on."""
+        self._begun = update
+
+    def decay_at(self, update: int) -> float:
+        """Return the weight of the past: 0 before the beginning, n / (n + 1) behind n weights."""
+        count = 0 if self._begun is None else max(update - self._begun, 0)
+        return count / (count + 1)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the means by weight name, and when they began."""
+        return super().state_dict() | {_BEGUN: tensor(np.array(-1 if self._begun is None else self._begun))}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Replace the means; raise CheckpointError if they are another model's, or of another kind."""
+        if _BEGUN not in state:
+            raise CheckpointError("moving average: it is runtime.ema's, but the config asks for runtime.asgd")
+        begun = int(state[_BEGUN].numpy())
+        super().load_state_dict({name: value for name, value in state.items() if name != _BEGUN})
+        self._begun = None if begun < 0 else begun
+
+
+def average_of(task: Task, runtime: Runtime) -> MovingAverage | None:
+    """Return the average of a task's model that the settings of a run ask for."""
+    if runtime.asgd is not None:
+        return LaterAverage(task.model)
+    return MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None

@@ -256,6 +256,15 @@ class TrainingLoop:
         for hook in self._hooks:
             getattr(hook, point)(self, *args)
 
+    @property
+    def averages_later(self) -> bool:
+        """Whether the step keeps an average that has not begun."""
+        return self._step.averages_later
+
+    def average_from_now(self) -> None:
+        """Let the step's average begin with the next update."""
+        self._step.average_from_now()
+
     def evaluation_weights(self) -> contextlib.AbstractContextManager[None]:
         """Inside, the model has the weights that are evaluated: the moving average where there is one."""
         return self._step.averaged_weights()

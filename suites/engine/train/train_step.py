@@ -20,7 +20,7 @@ from suites.engine.contract.capabilities import ScalesRates
 from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Kept, Loss, Scalar
 from suites.engine.contract.step import OwnStep, Step, Update
-from suites.engine.train.averaging import MovingAverage
+from suites.engine.train.averaging import MovingAverage, average_of
 from suites.engine.train.pulling import Pull
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class TrainStep(Step):
         return cls(
             task,
             optimizer_of(task, make_optimizer),
-            average=MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None,
+            average=average_of(task, runtime),
             clip_norm=runtime.clip_norm,
             eager=runtime.eager,
             conv_algorithm=runtime.conv_algorithm,
@@ -168,6 +168,16 @@ class TrainStep(Step):
         arrays = {name: batch[name] for name in self.inputs}
         fitting = fitting_here(self._task)
         return {name: from_numpy(array) for name, array in (fitting.fill(arrays) if fitting else arrays).items()}
+
+    @property
+    def averages_later(self) -> bool:
+        """Whether its average has not begun."""
+        return self._average is not None and self._average.begins_later
+
+    def average_from_now(self) -> None:
+        """Let its average begin with the next update."""
+        if self._average is not None:
+            self._average.begin(self.updates)
 
     def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
         """Inside, the model has its averaged weights, if an average is kept."""

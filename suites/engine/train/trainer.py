@@ -49,6 +49,7 @@ from suites.engine.train.eight_bits import train_in_8_bits
 from suites.engine.train.finetuning import Unfreezing, begin_pull, stages_of
 from suites.engine.train.hooks import (
     Assess,
+    AverageLater,
     Events,
     Hook,
     NanGuard,
@@ -410,6 +411,7 @@ def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
         Journal(run.path, every=runtime.log_every),
         Report(),
         Assess(run, sets, predict_of(task, **how), runtime.evaluation, runtime.early_stop, losses),
+        *([AverageLater(runtime.asgd, runtime.evaluation)] if runtime.asgd is not None else []),
         Saving(run.weights, runtime.checkpoint),
     ]
 

@@ -20,6 +20,7 @@ from suites.engine.contract.resources import load_deployed
 from suites.engine.hosts.devices import placed
 from suites.engine.hosts.job import submit, submits
 from suites.engine.predict.evaluation import evaluate, named_figures, predict_of
+from suites.engine.predict.inference import join_others
 from suites.engine.predict.items import Predict
 from suites.engine.reporting.tally import Tally
 from suites.engine.run.folder import RunFolder, best_weights
@@ -125,12 +126,13 @@ def evaluate_weights(
     profile: StepProfile | None = None,
     device: str | None = None,
     products: str | None = None,
+    others: Sequence[Path] = (),
 ) -> dict[str, float]:
     """Return the figures of a run, or of a config with `weights`, over the evaluation set.
 
     A run's figures go to its `metrics.json`; with overrides or other weights, or while the run is being trained, to a
     file of their own beside it, which is logged. `profile` records some of the batches; `device` is by default the
-    run's own, where it is usable, and `products` the run's.
+    run's own, where it is usable, and `products` the run's. `others` answer together with it, see `open_model`.
     Raises ConfigError if a config is given without weights and its model is not pretrained as a whole.
     """
     run = RunFolder(source) if source.is_dir() else None
@@ -150,13 +152,14 @@ def evaluate_weights(
             f"{source}: a config has no weights; name a file with --weights, or a run folder, or let the model be "
             "`pretrained`"
         )
+    join_others(task, source, others)
     runtime = build_runtime(config)
     with placed(device, runtime, products):
         predict = predict_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     if profile is not None:
         predict = profile.around(predict)
     metrics: dict[str, float] = {}
-    own = run is not None and not overrides and weights is None and not is_owned(run.path)
+    own = run is not None and not (overrides or others) and weights is None and not is_owned(run.path)
     for name, view in evaluations(task).items():
         tally = Tally()
 
@@ -172,7 +175,7 @@ def evaluate_weights(
     if profile is not None:
         profile.report()
     if run is not None:
-        _keep_figures(run, metrics, config, overrides, weights)
+        _keep_figures(run, metrics, config, overrides, weights, others)
     return metrics
 
 
@@ -196,10 +199,15 @@ def _shown_evaluation(
 
 
 def _keep_figures(
-    run: RunFolder, metrics: dict[str, float], config: Config, overrides: Sequence[str], weights: Path | None
+    run: RunFolder,
+    metrics: dict[str, float],
+    config: Config,
+    overrides: Sequence[str],
+    weights: Path | None,
+    others: Sequence[Path],
 ) -> None:
-    if overrides or weights is not None or is_owned(run.path):
-        path = run.write_other_metrics(metrics, config, overrides, weights)
+    if overrides or others or weights is not None or is_owned(run.path):
+        path = run.write_other_metrics(metrics, config, overrides, weights, others)
         _log.info("the run's own metrics.json stays as it is; these figures are in %s", path)
     else:
         run.write_metrics(metrics)

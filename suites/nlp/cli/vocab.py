@@ -13,7 +13,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Learn a vocabulary of all files together, for `tokenizer: {type: SubwordTokenizer, vocabulary: "
-        "FILE}`. Both sides of a translation share one.",
+        "FILE}`. Name both sides of a translation for a joint one, "
+        "or run it on each side for `tokenizer` and `target_tokenizer`.",
     )
     parser.add_argument("files", nargs="+", help="text files, also in a zip or .gz; of tables name --column")
     parser.add_argument("--output", type=Path, required=True, help="file to write")

@@ -4,6 +4,7 @@ passages, plain documents, pairs to write one text from the other."""
 from suites.nlp.datasets.base import Document, Labelled, Pair, Passage, Question, Sentence, Tagged, TextDataset
 from suites.nlp.datasets.dialogues import Dialogues
 from suites.nlp.datasets.documents import Documents
+from suites.nlp.datasets.knowledge_dialogues import KnowledgeDialogues
 from suites.nlp.datasets.pairs import DrawnPairs, Pairs
 from suites.nlp.datasets.passages import SquadJson
 from suites.nlp.datasets.prose import Prose
@@ -19,6 +20,7 @@ __all__ = [
     "Documents",
     "DrawnPairs",
     "JsonLines",
+    "KnowledgeDialogues",
     "Labelled",
     "Pair",
     "Pairs",

@@ -38,6 +38,10 @@ class PairDataset(TextDataset[Pair]):
             yield example.source
             yield example.target
 
+    def sides(self) -> tuple[Iterator[str], Iterator[str]]:
+        """All sources and all targets, for vocabularies of their own."""
+        return (each.source for each in self.examples), (each.target for each in self.examples)
+
 
 @register("dataset", exclusive=(("other", "source"), ("other", "target")))
 class Pairs(PairDataset):
@@ -125,7 +129,8 @@ class DrawnPairs(PairDataset):
 
     Args:
         kind: "sort": digits, to be sorted; "reverse": letters, to be turned round; "dates": "March 7, 1984" or
-            "7 Mar 1984", to be written 1984-03-07; "sums": "128+77", to be summed.
+            "7 Mar 1984", to be written 1984-03-07; "sums": "128+77", to be summed; "copy": two
+            words of 2,000 characters that are rare each, of which a letter says which one is to be repeated.
         count: of pairs.
         seed: of the drawing; another seed gives other pairs, as evaluation should have.
         longest: digits or letters of a source at most.
@@ -133,7 +138,7 @@ class DrawnPairs(PairDataset):
 
     def __init__(
         self,
-        kind: Literal["sort", "reverse", "dates", "sums"] = "sort",
+        kind: Literal["sort", "reverse", "dates", "sums", "copy"] = "sort",
         count: int = 10000,
         seed: int = 0,
         longest: int = 10,
@@ -173,6 +178,13 @@ def _sums(rng: np.random.Generator, longest: int) -> Pair:
     return Pair(f"{a}+{b}", str(a + b))
 
 
+def _copy(rng: np.random.Generator, longest: int) -> Pair:
+    kept, other = ("".join(chr(0x4E00 + int(i)) for i in rng.integers(0, 2000, int(rng.integers(1, longest // 2 + 1))))
+                   for _ in range(2))  # fmt: skip
+    first = bool(rng.integers(2))
+    return Pair(f"{kept}|{other}|a" if first else f"{other}|{kept}|b", f"{kept}!")
+
+
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
            "December")  # fmt: skip
-_DRAWN = {"sort": _sort, "reverse": _reverse, "dates": _dates, "sums": _sums}
+_DRAWN = {"sort": _sort, "reverse": _reverse, "dates": _dates, "sums": _sums, "copy": _copy}

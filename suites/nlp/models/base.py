@@ -11,6 +11,7 @@ from framework import nn
 from framework.errors import NotSupportedError
 from framework.tensors import Tensor
 from suites.engine.registry import register_role
+from suites.nlp.tokenizers import Tokenizer
 
 
 class TextModel(nn.Layer):
@@ -29,6 +30,9 @@ class TextModel(nn.Layer):
     vocab_size: int
     task_types: int = 0
     max_length: int | None = None
+
+    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Keep of the tokenizer what the network asks of it; by default nothing. Called before anything is computed."""
 
     def with_states(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, list[Tensor]]:
         """The logits, and what each layer of the encoder gives, to learn from or to teach with.

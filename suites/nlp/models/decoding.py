@@ -30,13 +30,15 @@ def decode(
     _check(model, offsets)
     prompts = [Prompt(source=np.asarray(source[a:b])) for a, b in itertools.pairwise(offsets)]
     limits = Limits(model.start, model.stop, model.past_width, model.memory_width, length=model.max_length)
-    writer = Writer(prompts, limits, search or Search())
+    how = search or Search()
+    writer = Writer(prompts, limits, how)
     training = model.mode_now()
     model.eval()
     try:
         with framework.no_grad():
             while (arrays := writer.batch()) is not None:
-                found = model.step(**{name: framework.from_numpy(array) for name, array in arrays.items()})
+                given = {name: framework.from_numpy(array) for name, array in arrays.items()}
+                found = model.step(**given, attention=how.coverage_penalty > 0)
                 writer.take({name: tensor.numpy() for name, tensor in found.items()})
     finally:
         model.train(training)

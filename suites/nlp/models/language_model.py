@@ -20,6 +20,7 @@ from suites.engine.registry import register
 from suites.engine.weights import Names, start_from
 from suites.engine.weights.published import read_description
 from suites.nlp.models.language_names import described_language_model, names_of_language_model
+from suites.nlp.models.outputs import States
 from suites.nlp.models.rotary import RotaryScaling, turns
 from suites.nlp.models.writing import WritingModel, told
 
@@ -230,10 +231,20 @@ class LanguageModel(WritingModel):
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
         """Logits [T, V] of the word after each.  ids: int64 [T]; offsets: integer [B + 1]."""
+        return self._logits(self._last(ids, offsets))
+
+    def states(self, ids: Tensor, offsets: Tensor, logits: bool = True) -> States:
+        """See `WritingModel.states`."""
+        last = self._last(ids, offsets)
+        head = self.head
+        weight, bias = (self.words.weight, None) if head is None else (head.weight, head.bias)
+        return States(self.norm(last), weight, bias, self._logits(last) if logits else None)
+
+    def _last(self, ids: Tensor, offsets: Tensor) -> Tensor:
         x, about = self.embedded(ids, ops.ragged_positions(offsets, ids))
         for layer in self.layers:
             x = layer(x, about, lambda q, k, v, layer=layer: layer.seen(q, k, v, offsets, None))
-        return self._logits(x)
+        return x
 
     def step(
         self,

@@ -62,6 +62,14 @@ class RecurrentEncoder(nn.Layer):
         return self.cells(x, offsets)[0]
 
 
+def turned_rows(offsets: Tensor, like: Tensor) -> Tensor:
+    """Of each row the number of the one that is as far from its sequence's other end, int64 [T].
+
+    offsets: integer [B + 1]; like: [T, ...], read for T only.
+    """
+    return ops.gather(offsets[1:] - 1, ops.ragged_segments(offsets, like)) - ops.ragged_positions(offsets, like)
+
+
 def pooled(x: Tensor, offsets: Tensor, pooling: Pooling | Literal["cls"]) -> Tensor:
     """x: [T, D] to [B, D]: the largest value of each sequence, the mean, the last row, or the first one ("cls")."""
     if pooling in ("last", "cls"):

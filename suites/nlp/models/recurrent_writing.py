@@ -12,6 +12,8 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register
+from suites.nlp.models.copying import Copying, numbered, numbers_of
+from suites.nlp.models.outputs import AdaptiveSoftmax, States
 from suites.nlp.models.recurrent import Cell
 from suites.nlp.models.writing import WritingModel, told
 
@@ -90,7 +92,11 @@ class RecurrentLanguageModel(WritingModel):
         tied: the word vectors are the output matrix too (Press and Wolf 2017), behind a linear map where the last layer
             is not as wide as they are.
         max_length: words of a text at most.
+        cutoffs: where clusters of rarer words begin, for adaptive softmax (Grave et al. 2017), such as [2000, 10000];
+            then without `tied`. Words should have their numbers by frequency.
     """
+
+    recurrent = True
 
     def __init__(
         self,
@@ -105,8 +111,14 @@ class RecurrentLanguageModel(WritingModel):
         weight_dropout: float = 0.0,
         tied: bool = True,
         max_length: int = 1024,
+        cutoffs: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
+        if cutoffs and tied:
+            raise AttributeValueError(
+                "RecurrentLanguageModel: cutoffs make an output matrix in parts, which word vectors are not; set tied "
+                "to false"
+            )
         _positive("RecurrentLanguageModel", vocab_size=vocab_size, width=width, max_length=max_length)
         self.vocab_size, self.max_length = vocab_size, max_length
         self.words = DroppedWords(vocab_size, width, word_dropout, width**-0.5)
@@ -114,12 +126,24 @@ class RecurrentLanguageModel(WritingModel):
         self.past_width = self.cells.state_width
         self.dropout = LockedDropout(dropout)
         self.narrow = nn.Linear(hidden, width) if tied and hidden != width else None
-        self.head = None if tied else nn.Linear(hidden, vocab_size)
+        self.head: nn.Layer | None = None if tied else nn.Linear(hidden, vocab_size)
+        if cutoffs:
+            self.head = AdaptiveSoftmax(hidden, vocab_size, cutoffs)
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
         """Logits [T, V] of the word after each.  ids: int64 [T]; offsets: integer [N + 1]."""
         x, _ = self.cells(self.dropout(self.words(ids), offsets), offsets)
         return self._logits(self.dropout(x, offsets))
+
+    def states(self, ids: Tensor, offsets: Tensor, logits: bool = True) -> States:
+        """See `WritingModel.states`."""
+        last, _ = self.cells(self.dropout(self.words(ids), offsets), offsets)
+        dropped = self.dropout(last, offsets)
+        told = self._logits(dropped) if logits else None
+        if isinstance(self.head, nn.Linear):
+            return States(dropped, self.head.weight, self.head.bias, told, last, dropped)
+        x = dropped if self.narrow is None else self.narrow(dropped)
+        return States(x, self.words.weight if self.head is None else None, None, told, last, dropped)
 
     def step(
         self,
@@ -138,7 +162,8 @@ class RecurrentLanguageModel(WritingModel):
 
     def _logits(self, x: Tensor) -> Tensor:
         if self.head is not None:
-            return self.head(x)
+            logits: Tensor = self.head(x)
+            return logits
         x = x if self.narrow is None else self.narrow(x)
         return ops.matmul(x, self.words.weight, transpose_b=True)
 
@@ -161,6 +186,8 @@ class AttentionRnn(WritingModel):
         dropout: of word vectors, between layers and before the output.
         shared: one table of word vectors for both sides; source_words and target_words are then equal.
         max_length: words of a sequence at most.
+        copying: a word may be copied from the source, by this attention (See et al. 2017, without their coverage); both
+            sides then have one vocabulary.
     """
 
     def __init__(
@@ -174,6 +201,7 @@ class AttentionRnn(WritingModel):
         dropout: float = 0.2,
         shared: bool = False,
         max_length: int = 512,
+        copying: bool = False,
     ) -> None:
         super().__init__()
         _positive("AttentionRnn", source_words=source_words, target_words=target_words, width=width, hidden=hidden // 2)
@@ -181,9 +209,16 @@ class AttentionRnn(WritingModel):
             raise AttributeValueError(
                 f"AttentionRnn: shared is on but there are {source_words} source and {target_words} target words"
             )
+        if copying and source_words != target_words:
+            raise AttributeValueError(
+                f"AttentionRnn: copying is on but there are {source_words} source and {target_words} target words; "
+                "what is copied must have the same number on both sides"
+            )
         if hidden % 2:
             raise AttributeValueError(f"AttentionRnn: hidden is {hidden}; it must be even")
+        self.tables, self.shared = (source_words, target_words), shared
         self.vocab_size, self.max_length, self.hidden = min(source_words, target_words), max_length, hidden
+        self._length = max_length
         table = nn.init.Normal(width**-0.5)
         self.target = nn.Embedding(target_words, width, initializer=table)
         self.source = self.target if shared else nn.Embedding(source_words, width, initializer=table)
@@ -191,10 +226,13 @@ class AttentionRnn(WritingModel):
         self.encoder = kind(width, hidden // 2, layers, bidirectional=True, dropout=dropout)
         self.cells = kind(width, hidden, layers, dropout=dropout)
         self.past_width = self.cells.state_width
-        self.memory_width = hidden + self.past_width
+        self.copies = copying
+        self.memory_width = hidden + self.past_width + copying
         self.query = nn.Linear(hidden, hidden, bias=False)
         self.joint = nn.Linear(2 * hidden, width, bias=False)
         self.dropout = nn.Dropout(dropout)
+        if copying:
+            self.copying = Copying(hidden, hidden, width, max_length)
 
     def forward(self, source: Tensor, source_offsets: Tensor, target: Tensor, target_offsets: Tensor) -> Tensor:
         """Logits of the word after each target word, given those before it.
@@ -202,8 +240,14 @@ class AttentionRnn(WritingModel):
         source: int64 [S]; target: int64 [T]; source_offsets, target_offsets: integer [B + 1]; result: [T, V].
         """
         memory, first = self._encoded(source, source_offsets)
-        x, _ = self.cells.with_states(self.dropout(self.target(target)), target_offsets, first)
-        return self._logits(self._looked(x, memory, target_offsets, source_offsets))
+        given = self.dropout(self.target(target))
+        x, _ = self.cells.with_states(given, target_offsets, first)
+        if not self.copies:
+            return self._logits(self._joined(x, self._looked(x, memory, target_offsets, source_offsets)))
+        found, weights = self._watched(x, memory, target_offsets, source_offsets)
+        texts = ops.ragged_segments(target_offsets, x)
+        logits = self._logits(self._joined(x, found))
+        return self.copying(logits, (found, x, given), weights, texts, source, source_offsets)
 
     def step(
         self,
@@ -219,18 +263,31 @@ class AttentionRnn(WritingModel):
         memory: Tensor,
         memory_offsets: Tensor,
         groups: Tensor,
+        attention: bool = False,
     ) -> dict[str, Tensor]:
         """See `WritingModel.step`; behind each word of a source stands the state that its text begins with."""
         seen, first = self._encoded(source, source_offsets)
         encoded = ops.concat([seen, ops.segment_spread(first, source_offsets, seen)], axis=1)
+        encoded = numbered(encoded, source) if self.copies else encoded
         known = ops.concat([memory, encoded], axis=0)
-        about, begin = ops.split(known, axis=1, sizes=[self.hidden, self.past_width])
+        about, begin, *words = ops.split(known, axis=1, sizes=[self.hidden, self.past_width] + [1] * self.copies)
         text = ops.gather(ops.ragged_segments(groups, ids), offsets[:-1])  # of each hypothesis
         begin = ops.gather(begin, ops.gather(memory_offsets, text))
         state, begun = _last_states(past, self.past_width, offsets, order, key_offsets)
-        x, fresh = self.cells.with_states(self.target(ids), offsets, ops.where(begun, state, begin))
-        x = self._looked(x, about, groups, memory_offsets)
-        return told(self._logits(ops.gather(x, rows))) | {"fresh": fresh, "encoded": encoded}
+        given = self.target(ids)
+        x, fresh = self.cells.with_states(given, offsets, ops.where(begun, state, begin))
+        more = {"fresh": fresh, "encoded": encoded}
+        if not (self.copies or attention):
+            joined = self._joined(x, self._looked(x, about, groups, memory_offsets))
+            return told(self._logits(ops.gather(joined, rows))) | more
+        texts = ops.ragged_segments(groups, x)
+        parts = (x, given, *self._watched(x, about, groups, memory_offsets), texts)
+        x, given, found, weights, texts = (ops.gather(each, rows) for each in parts)
+        logits = self._logits(self._joined(x, found))
+        if self.copies:
+            source_words = numbers_of(words[0])
+            logits = self.copying(logits, (found, x, given), weights, texts, source_words, memory_offsets)
+        return told(logits) | more | ({"attention": weights} if attention else {})
 
     def _encoded(self, source: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         """What is seen of the sources, [S, D], and the states that their texts begin with, [B, W]."""
@@ -240,11 +297,29 @@ class AttentionRnn(WritingModel):
         parts = [state[2 * i + side] for i in range(count) for state in states for side in (0, 1)]
         return seen, ops.concat(parts, axis=1)
 
+    def _watched(self, x: Tensor, memory: Tensor, offsets: Tensor, memory_offsets: Tensor) -> tuple[Tensor, Tensor]:
+        """The same as `_looked`, and the weights of each place of the source, [T, L]."""
+        return nn.attend_by_place(
+            self.query(x),
+            memory,
+            memory,
+            offsets,
+            memory_offsets,
+            heads=1,
+            width=self.hidden,
+            scale=1 / math.sqrt(self.hidden),
+            length=self._length,
+        )
+
     def _looked(self, x: Tensor, memory: Tensor, offsets: Tensor, memory_offsets: Tensor) -> Tensor:
-        """What the output matrix reads, [T, width], of states x [T, D] that look at memory [S, D]."""
+        """What states x [T, D] find in memory [S, D], [T, D]."""
         found, _ = ops.ragged_attention(
             self.query(x), memory, memory, offsets, memory_offsets, heads=1, scale=1 / math.sqrt(self.hidden)
         )
+        return found
+
+    def _joined(self, x: Tensor, found: Tensor) -> Tensor:
+        """What the output matrix reads, [T, width], of states and what they found, [T, D] each."""
         return self.dropout(ops.tanh(self.joint(ops.concat([found, x], axis=1))))
 
     def _logits(self, x: Tensor) -> Tensor:

@@ -16,15 +16,17 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register
+from suites.nlp.models.copying import Copying, numbered, numbers_of
 from suites.nlp.models.writing import WritingModel, told
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Sources after the encoder: memory [S, D] with offsets, integer [B + 1]."""
+    """Sources after the encoder: memory [S, D] with offsets, integer [B + 1], and their words, int64 [S]."""
 
     memory: Tensor
     offsets: Tensor
+    words: Tensor
 
 
 class Embedded(nn.Layer):
@@ -35,18 +37,20 @@ class Embedded(nn.Layer):
         dim: D, even.
         max_length: places.
         dropout: of the sum.
+        placed: add sines and cosines; not where attention knows distances.
     """
 
-    def __init__(self, rows: int, dim: int, max_length: int, dropout: float) -> None:
+    def __init__(self, rows: int, dim: int, max_length: int, dropout: float, placed: bool = True) -> None:
         super().__init__()
         self.words = nn.Embedding(rows, dim, initializer=nn.init.Normal(dim**-0.5))
         self.dropout = nn.Dropout(dropout)
         self._scale = math.sqrt(dim)
-        self._places = framework.tensor(_sinusoids(max_length, dim))
+        self._places = framework.tensor(_sinusoids(max_length, dim)) if placed else None
 
     def forward(self, ids: Tensor, places: Tensor) -> Tensor:
         """ids, places: int64 [T]; result: [T, D]."""
-        return self.dropout(self.words(ids) * self._scale + ops.gather(self._places, places))
+        x = self.words(ids) * self._scale
+        return self.dropout(x if self._places is None else x + ops.gather(self._places, places))
 
 
 def _sinusoids(length: int, dim: int) -> np.ndarray:
@@ -71,6 +75,10 @@ class Transformer(WritingModel):
         norm_first: norms before the parts (Xiong et al. 2020), which needs no long warm-up; false is as published.
         shared: one table of word vectors for both sides; source_words and target_words are then equal.
         max_length: tokens of a sequence at most.
+        relative: with a number, attention of each side to itself knows how far words are apart, up to so far, in place
+            of sines and cosines of places (Shaw et al. 2018; 16 there); null for these.
+        copying: a word may be copied from the source (See et al. 2017, without their coverage); both sides then have
+            one vocabulary.
         start: target id that decoding begins with.
         stop: target id that ends a sequence.
     """
@@ -88,6 +96,8 @@ class Transformer(WritingModel):
         norm_first: bool = True,
         shared: bool = False,
         max_length: int = 512,
+        relative: int | None = None,
+        copying: bool = False,
         start: int = 1,
         stop: int = 2,
     ) -> None:
@@ -101,14 +111,26 @@ class Transformer(WritingModel):
             raise AttributeValueError(
                 f"Transformer: shared is on but there are {source_words} source and {target_words} target words"
             )
+        if copying and source_words != target_words:
+            raise AttributeValueError(
+                f"Transformer: copying is on but there are {source_words} source and {target_words} target words; what "
+                "is copied must have the same number on both sides"
+            )
+        if relative is not None and relative < 1:
+            raise AttributeValueError(f"Transformer: relative is {relative}; it must be above 0, or null")
         if not (0 <= start < target_words and 0 <= stop < target_words):
             raise AttributeValueError(f"Transformer: start {start} and stop {stop} must lie in [0, {target_words - 1}]")
         self.target_words, self.max_length, self.start, self.stop = target_words, max_length, start, stop
+        self.tables, self.shared, self._length = (source_words, target_words), shared, max_length
         self.vocab_size, self.layers, self.width = min(source_words, target_words), decoder_layers, width
         self.past_width = self.memory_width = 2 * decoder_layers * width
-        self.target = Embedded(target_words, width, max_length, dropout)
-        self.source = self.target if shared else Embedded(source_words, width, max_length, dropout)
+        self.copies = copying
+        placed = relative is None
+        self.target = Embedded(target_words, width, max_length, dropout, placed)
+        self.source = self.target if shared else Embedded(source_words, width, max_length, dropout, placed)
         parts: dict[str, Any] = {"activation": "relu", "dropout": dropout, "norm_first": norm_first}
+        if relative is not None:
+            parts["relative"] = (relative, max_length)
         self.encoder = nn.LayerList(
             nn.TransformerEncoderLayer(width, heads, hidden, **parts) for _ in range(encoder_layers)
         )
@@ -117,6 +139,11 @@ class Transformer(WritingModel):
         )
         self.encoder_norm = nn.LayerNorm(width) if norm_first else None
         self.decoder_norm = nn.LayerNorm(width) if norm_first else None
+        if copying:
+            self.memory_width += 2 * width + 1  # keys of what is copied, what they stand for, and which words
+            self.copy_query = nn.Linear(width, width, bias=False)
+            self.copy_key = nn.Linear(width, width, bias=False)
+            self.copying = Copying(width, width, width, max_length)
 
     def forward(self, source: Tensor, source_offsets: Tensor, target: Tensor, target_offsets: Tensor) -> Tensor:
         """Logits of the word after each target word, given those before it.
@@ -144,14 +171,17 @@ class Transformer(WritingModel):
         x = self.source(source, ops.ragged_positions(offsets, source))
         for layer in self.encoder:
             x = layer(x, offsets)
-        return Encoded(x if self.encoder_norm is None else self.encoder_norm(x), offsets)
+        return Encoded(x if self.encoder_norm is None else self.encoder_norm(x), offsets, source)
 
     def decode(self, encoded: Encoded, target: Tensor, offsets: Tensor, rows: Tensor | None = None) -> Tensor:
         """Logits [T, V] of target words, int64 [T], with offsets [B + 1]; or of `rows` alone, int64 [M]: [M, V]."""
-        x = self.target(target, ops.ragged_positions(offsets, target))
+        x = given = self.target(target, ops.ragged_positions(offsets, target))
         for layer in self.decoder:
             x = layer(x, offsets, encoded.memory, encoded.offsets)
-        return self._logits(x if rows is None else ops.gather(x, rows))
+        if not self.copies:
+            return self._logits(x if rows is None else ops.gather(x, rows))
+        about = (self.copy_key(encoded.memory), encoded.memory, encoded.words)
+        return self._copied(x, given, offsets, about, encoded.offsets, rows)
 
     def step(
         self,
@@ -167,23 +197,69 @@ class Transformer(WritingModel):
         memory: Tensor,
         memory_offsets: Tensor,
         groups: Tensor,
+        attention: bool = False,
     ) -> dict[str, Tensor]:
-        """See `WritingModel.step`; sources are given once, then what the first step made of them."""
-        x = self.target(ids, places)
-        seen = self.encode(source, source_offsets).memory
-        made = [part for layer in self.decoder for part in layer.cross.keys_and_values(seen)]  # type: ignore[attr-defined]
-        encoded = ops.concat(made, axis=1)
+        """See `WritingModel.step`; sources are given once, then what the first step made of them.
+
+        `attention` is the last layer's, the mean of its heads.
+        """
+        x = given = self.target(ids, places)
+        encoded = self._kept_of(source, source_offsets)
         sizes = [self.width] * (2 * self.layers)
-        kept, known = ops.split(past, axis=1, sizes=sizes), ops.split(ops.concat([memory, encoded], axis=0), axis=1,
-                                                                     sizes=sizes)  # fmt: skip
+        copied = [self.width, self.width, 1] if self.copies else []
+        kept = ops.split(past, axis=1, sizes=sizes)
+        known = ops.split(ops.concat([memory, encoded], axis=0), axis=1, sizes=sizes + copied)
         fresh: list[Tensor] = []
+        looks: list[Tensor] = []
         for i, layer in enumerate(self.decoder):
             before = nn.KeyRows(kept[2 * i], kept[2 * i + 1], order, key_offsets)
             about = (known[2 * i], known[2 * i + 1])
-            x, *own = layer.continued(x, offsets, before, about, groups, memory_offsets)  # type: ignore[attr-defined]
+            looks.clear()
+            where = (groups, memory_offsets, looks.append)
+            x, *own = layer.continued(x, offsets, before, about, *where)  # type: ignore[attr-defined]
             fresh += own
-        found = told(self._logits(ops.gather(x, rows)))
-        return found | {"fresh": ops.concat(fresh, axis=1), "encoded": encoded}
+        if self.copies:
+            source_of = (known[-3], known[-2], numbers_of(known[-1]))
+            logits = self._copied(x, given, groups, source_of, memory_offsets, rows)
+        else:
+            logits = self._logits(ops.gather(x, rows))
+        found = told(logits) | {"fresh": ops.concat(fresh, axis=1), "encoded": encoded}
+        if not attention:
+            return found
+        cross: nn.CrossAttention = self.decoder[-1].cross  # type: ignore[attr-defined]
+        weights = cross.weights(looks[0], groups, known[2 * self.layers - 2], memory_offsets, self._length)
+        return found | {"attention": ops.gather(weights, rows)}
+
+    def _kept_of(self, source: Tensor, offsets: Tensor) -> Tensor:
+        """What is kept of sources, [S, W']: keys and values of each layer, and what copying takes."""
+        seen = self.encode(source, offsets).memory
+        made = [part for layer in self.decoder for part in layer.cross.keys_and_values(seen)]  # type: ignore[attr-defined]
+        if not self.copies:
+            return ops.concat(made, axis=1)
+        return numbered(ops.concat([*made, self.copy_key(seen), seen], axis=1), source)
+
+    def _copied(
+        self,
+        x: Tensor,
+        given: Tensor,
+        groups: Tensor,
+        about: tuple[Tensor, Tensor, Tensor],
+        source_offsets: Tensor,
+        rows: Tensor | None,
+    ) -> Tensor:
+        """Log-probabilities [R, V] of rows of x [T, D], which were `given` [T, D], cut by groups, integer [B + 1].
+
+        about: keys and rows [S, D] of the sources, and their words, int64 [S].
+        """
+        keys, memory, words = about
+        s = x if self.decoder_norm is None else self.decoder_norm(x)
+        how: dict[str, Any] = {"heads": 1, "width": self.width, "scale": self.width**-0.5, "length": self.max_length}
+        looked, weights = nn.attend_by_place(self.copy_query(s), keys, memory, groups, source_offsets, **how)
+        texts = ops.ragged_segments(groups, x)
+        parts = (looked, s, given, weights, texts)
+        looked, s, given, weights, texts = parts if rows is None else (ops.gather(each, rows) for each in parts)
+        logits = ops.matmul(s, self.target.words.weight, transpose_b=True)
+        return self.copying(logits, (looked, s, given), weights, texts, words, source_offsets)
 
     def _logits(self, x: Tensor) -> Tensor:
         x = x if self.decoder_norm is None else self.decoder_norm(x)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from framework import ops
+from framework.errors import NotSupportedError
 from framework.tensors import Tensor
 from suites.nlp.models.base import TextModel
+from suites.nlp.models.outputs import States
 
 
 class WritingModel(TextModel):
@@ -20,16 +22,34 @@ class WritingModel(TextModel):
     Attributes:
         past_width: W, numbers that are kept of a word between steps.
         memory_width: the same of a source's word; 0 for a model without a source.
+        recurrent: whether `states` has those of a recurrent layer.
+        tables: rows of the source's and of the target's word vectors; None for a model without a source.
+        shared: whether these are one table.
+        copies: whether words of the source are written as they are, by their numbers.
     """
 
     past_width: int
     memory_width: int = 0
+    tables: tuple[int, int] | None = None
+    shared: bool = False
+    copies: bool = False
+
+    recurrent: bool = False
+
+    def states(self, ids: Tensor, offsets: Tensor, logits: bool = True) -> States:
+        """What stands before the logits, and these where they are asked for; see `forward`.
+
+        By default NotSupportedError: losses without logits are for language models.
+        """
+        raise NotSupportedError(f"{type(self).__name__}: is no language model, so it tells no states of its words")
 
     def step(self, *args: Any, **arrays: Any) -> dict[str, Tensor]:
         """The next words' scores, of arrays as a `Writer` gives them.
 
         Returns:
-            `scores` [R, V], `totals` [R], `fresh` [T, W], and with sources `encoded` [S, W'].
+            `scores` [R, V], `totals` [R], `fresh` [T, W], and with sources `encoded` [S, W']; `attention` [R, L], how
+            much each place of its source is looked at, of models with sources that are asked for it by
+            `attention=True`.
         """
         raise NotImplementedError
 

@@ -2,6 +2,7 @@
 another text, how a text goes on."""
 
 from suites.nlp.problems.base import Problem
+from suites.nlp.problems.both_ways import BiLanguageModeling
 from suites.nlp.problems.chain import ChainTagging
 from suites.nlp.problems.classification import Classification, Regression
 from suites.nlp.problems.language_modeling import LanguageModeling
@@ -15,6 +16,7 @@ from suites.nlp.problems.text_to_text import TextToText
 from suites.nlp.problems.vectors import Vectors
 
 __all__ = [
+    "BiLanguageModeling",
     "ChainTagging",
     "Classification",
     "FillMask",

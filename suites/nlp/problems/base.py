@@ -44,6 +44,7 @@ class Problem(ABC):
         token_outputs: predictions with a row for each token.
         main_metric: the figure that decides which weights are best.
         lower_is_better: whether the lower one is the better.
+        writes_targets: whether its examples have a side that is written, which may have a tokenizer of its own.
         poolings: ways in which `embeddings` makes a vector of each example; none if there are no vectors.
     """
 
@@ -57,6 +58,7 @@ class Problem(ABC):
     main_metric: str
     lower_is_better: ClassVar[bool] = False
     poolings: tuple[str, ...] = ()
+    writes_targets: ClassVar[bool] = False
 
     def rows_of(self, name: str) -> Literal["token", "sequence", "hidden"]:
         """What a row of an array or a prediction of this name stands for; `hidden` tokens are those in `masked`."""

@@ -6,12 +6,13 @@ Letters: B windows, T tokens, V words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from framework.data import RandomDataset
-from framework.errors import DataError
+from framework.errors import AttributeValueError, DataError
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
@@ -21,14 +22,16 @@ from suites.nlp.datasets import Passage, TextDataset
 from suites.nlp.losses import IGNORED, CrossEntropy
 from suites.nlp.metrics.language import LanguageScores
 from suites.nlp.models.base import TextModel
+from suites.nlp.models.outputs import States
 from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems.writing import WritingProblem, shortened
+from suites.nlp.sampling import Calm, Sampled
 from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.writing import Limits, Prompt, Search, Writer
 from suites.nlp.writing.writer import STEP
 
 
-@register("problem")
+@register("problem", exclusive=(("sampled", "loss"),))
 class LanguageModeling(WritingProblem):
     """The next word, after all words of the window before it.
 
@@ -42,6 +45,8 @@ class LanguageModeling(WritingProblem):
         loss: what is minimised.
         opens: whether the opening token stands before a text; not for published models whose tokenizer has none.
         ends: whether documents end with the closing token, which the model then learns to write.
+        sampled: learn against a few words that are drawn, in place of `loss`; null for the whole vocabulary.
+        calm: penalties on the activations of a recurrent model; null for none.
     """
 
     example_type: ClassVar[type] = Passage
@@ -53,10 +58,19 @@ class LanguageModeling(WritingProblem):
     lower_is_better: ClassVar[bool] = True
 
     def __init__(
-        self, search: Search | None = None, loss: CrossEntropy | None = None, opens: bool = True, ends: bool = True
+        self,
+        search: Search | None = None,
+        loss: CrossEntropy | None = None,
+        opens: bool = True,
+        ends: bool = True,
+        sampled: Sampled | None = None,
+        calm: Calm | None = None,
     ) -> None:
         super().__init__(search or Search(temperature=0.8, top_p=0.95, max_length=200))
+        if self.search.coverage_penalty:
+            raise AttributeValueError("LanguageModeling: search.coverage_penalty is for texts that have a source")
         self._loss, self._opens, self._ends = loss or CrossEntropy(), opens, ends
+        self._sampled, self._calm = sampled, calm
 
     @property
     def opens(self) -> bool:
@@ -105,9 +119,33 @@ class LanguageModeling(WritingProblem):
         """Where texts are written; in evaluation all words' next are asked for at once, of few shapes."""
         return "past" in arrays and (len(arrays["past"]) > 0 or len(arrays["rows"]) != len(arrays["ids"]))
 
-    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Cross entropy of logits [T, V]."""
-        return self._loss(outputs, inputs["targets"])
+    def asked(self, model: TextModel, *, training: bool) -> Callable[..., Any]:
+        """The model's states in training, where losses look at these; else see `WritingProblem.asked`."""
+        found = super().asked(model, training=training)
+        if not training or (self._sampled is None and self._calm is None):
+            return found
+        assert isinstance(model, WritingModel)
+        if self._calm is not None and not model.recurrent:
+            raise AttributeValueError(
+                f"LanguageModeling: calm is for recurrent models; {type(model).__name__} is none, take it away"
+            )
+        return partial(model.states, logits=self._sampled is None)
+
+    def losses(self, outputs: Tensor | States, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """Cross entropy of logits [T, V]; of states what is asked for."""
+        targets = inputs["targets"]
+        if not isinstance(outputs, States):
+            return self._loss(outputs, targets)
+        if self._sampled is None:
+            assert outputs.logits is not None
+            found = self._loss(outputs.logits, targets)
+        elif outputs.weight is None:
+            raise AttributeValueError(
+                "LanguageModeling: sampled needs one output matrix; take the model's cutoffs away"
+            )
+        else:
+            found = self._sampled(outputs, targets)
+        return found if self._calm is None else found | self._calm(outputs, targets, inputs["offsets"])
 
     def parts(self, batch: Batch, model: TextModel) -> Iterable[Batch]:
         """The batch as a model that writes takes it: nothing is before, and all words' next are asked for."""

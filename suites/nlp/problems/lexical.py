@@ -12,6 +12,7 @@ from suites.engine.contract.batch import Batch
 from suites.engine.registry import register
 from suites.nlp.datasets import Tagged
 from suites.nlp.problems.chain import ChainTagging
+from suites.nlp.user_words import UserWords
 
 _INSIDE = "I-"
 
@@ -22,10 +23,14 @@ class LexicalAnalysis(ChainTagging):
 
     A character whose tag begins with I goes on with the word before, whatever its kind; any other begins a word, whose
     kind is that of its first character. Spaces are characters, as in Baidu's LAC.
+
+    Args:
+        dictionary: lines of phrases that are cut as a user knows them, see `UserWords`; evaluation does not look at it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dictionary: Sequence[str] = ()) -> None:
         super().__init__("characters")
+        self._dictionary = UserWords(dictionary, "problem.dictionary") if dictionary else None
 
     def parse(self, line: str) -> Tagged:
         """A sentence, all of its characters."""
@@ -38,7 +43,13 @@ class LexicalAnalysis(ChainTagging):
     ) -> list[dict[str, Any]]:
         """`words` of each sentence: text and kind."""
         tagged = super().results(outputs, batch, examples, classes)
-        return [{"words": words_of(example.words, own["tags"])} for example, own in zip(examples, tagged, strict=True)]
+        found = []
+        for example, own in zip(examples, tagged, strict=True):
+            tags = own["tags"]
+            if self._dictionary is not None and len(tags) == len(example.words):
+                tags = self._dictionary.applied(example.words, tags)
+            found.append({"words": words_of(example.words, tags)})
+        return found
 
     def describe(self, example: Tagged, result: dict[str, Any]) -> str:
         """The words, as `text/kind`."""

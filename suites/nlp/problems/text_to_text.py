@@ -50,6 +50,7 @@ class TextToText(WritingProblem):
     inputs: ClassVar[tuple[str, ...]] = (*STEP, *SOURCE)
     learned: ClassVar[tuple[str, ...] | None] = ("source", "source_offsets", "target", "target_offsets")
     targets: ClassVar[tuple[str, ...]] = ("words",)
+    writes_targets: ClassVar[bool] = True
     fillers: ClassVar[Mapping[str, float] | None] = {"source": 0, "target": 0, "words": IGNORED}
 
     def __init__(
@@ -80,12 +81,12 @@ class TextToText(WritingProblem):
         truth: bool = True,
     ) -> Encoded:
         """Pairs as `source`, `target` (what is there before each word) and `words` (what is to come)."""
-        tokenizer, most = sequencer.tokenizer, sequencer.max_length
+        tokenizer, most = sequencer.writing, sequencer.max_length
         stop = tokenizer.closing
         start = stop if tokenizer.opening is None else tokenizer.opening
         sources = self._sources(examples, sequencer)
         samples = []
-        for i, tokens in enumerate(sequencer.tokens(example.target for example in examples)):
+        for i, tokens in enumerate(sequencer.target_tokens(example.target for example in examples)):
             whole = np.array([start, *tokens.ids.tolist(), stop], np.int64)[: most + 1]
             sample = {"source": sources[i], "target": whole[:-1], "words": whole[1:], "example": np.int64(i)}
             samples.append(sample)
@@ -125,7 +126,7 @@ class TextToText(WritingProblem):
 
     def prompts(self, items: Sequence[Pair], sequencer: Sequencer, limits: Limits) -> list[Prompt]:
         """Sources, each with the beginning that its result must have."""
-        begun = sequencer.tokens(item.target for item in items)
+        begun = sequencer.target_tokens(item.target for item in items)
         sources = self._sources(items, sequencer)
         return [Prompt(tuple(b.ids.tolist()), s) for b, s in zip(begun, sources, strict=True)]
 

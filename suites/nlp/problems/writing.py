@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from framework.errors import AttributeValueError, ConfigError, NotSupportedError
@@ -49,7 +50,7 @@ class WritingProblem(Problem):
     def check(self, dataset: TextDataset[Any], sequencer: Sequencer) -> None:
         """Raise ConfigError for a data set of other examples, or a tokenizer that makes no texts."""
         super().check(dataset, sequencer)
-        self.take_tokenizer(sequencer.tokenizer)
+        self.take_tokenizer(sequencer.writing)
 
     def asked(self, model: TextModel, *, training: bool) -> Callable[..., Any]:
         """The model in training, its `step` afterwards; AttributeValueError for a model that does not write."""
@@ -57,7 +58,9 @@ class WritingProblem(Problem):
             raise AttributeValueError(
                 f"{type(self).__name__}: {type(model).__name__} writes no texts; Transformer and LanguageModel do"
             )
-        return model if training else model.step
+        if training:
+            return model
+        return partial(model.step, attention=True) if self.search.coverage_penalty else model.step
 
     def on_host(self, arrays: Mapping[str, Any]) -> bool:
         """Each step has other shapes than the one before."""

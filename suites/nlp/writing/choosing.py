@@ -24,6 +24,7 @@ class Live:
         ids: its words, those given with it.
         score: summed log-probability of the words that were chosen.
         number: which result of its text, where words are drawn.
+        coverage: attention that each token of its source got from its words, float64 [S]; None where nobody asks.
     """
 
     text: int
@@ -31,6 +32,7 @@ class Live:
     ids: tuple[int, ...] = ()
     score: float = 0.0
     number: int = 0
+    coverage: np.ndarray | None = None
 
 
 class Chooser(ABC):
@@ -58,10 +60,22 @@ class Chooser(ABC):
         self.given = [len(ids) for ids in given]
         self.live = [Live(b, b, ids) for b, ids in enumerate(given)]
         self.done: list[list[Hypothesis]] = [[] for _ in given]
+        self._attention: Sequence[np.ndarray] | None = None
 
     @abstractmethod
     def advance(self, scores: np.ndarray, totals: np.ndarray) -> None:
         """One step.  scores: float32 [N, V], log-probabilities; totals: [N], scores + totals are the logits."""
+
+    def cover(self, attention: Sequence[np.ndarray]) -> None:
+        """Take the attention to each token of the source, [S] of each hypothesis, that the next `advance` adds."""
+        self._attention = attention
+
+    def _covered(self, row: int) -> np.ndarray | None:
+        """The coverage of a hypothesis with one word more."""
+        if self._attention is None:
+            return None
+        own, before = np.asarray(self._attention[row], np.float64), self.live[row].coverage
+        return own if before is None else before + own
 
     def results(self) -> list[list[Hypothesis]]:
         """The best of each text, best first."""
@@ -77,9 +91,12 @@ class Chooser(ABC):
             for row, total, ids in zip(scores, totals, repeated, strict=True)
         ])  # fmt: skip
 
-    def _finish(self, live: Live, ids: tuple[int, ...], score: float, complete: bool) -> None:
+    def _finish(
+        self, live: Live, ids: tuple[int, ...], score: float, complete: bool, coverage: np.ndarray | None
+    ) -> None:
         length = len(ids) - self.given[live.text] + 1
-        self.done[live.text].append(Hypothesis(ids, score / self.search.penalty(length), complete))
+        total = score / self.search.penalty(length) + self.search.uncovered(coverage)
+        self.done[live.text].append(Hypothesis(ids, total, complete))
 
 
 class Beams(Chooser):
@@ -111,17 +128,20 @@ class Beams(Chooser):
                 if rank < beam:
                     stopped = word == self.stop
                     kept = live.ids if stopped or last else longer
-                    self._add(live, kept, live.score if last and not stopped else score, stopped or not last)
+                    if last and not stopped:
+                        self._add(live, kept, live.score, False, live.coverage)
+                    else:
+                        self._add(live, kept, score, True, self._covered(rows[i]))
             elif len(going) < beam:
-                going.append(Live(live.text, rows[i], longer, score))
+                going.append(Live(live.text, rows[i], longer, score, coverage=self._covered(rows[i])))
         return [] if not going or self._is_done(own[0].text, going) else going
 
-    def _add(self, live: Live, ids: tuple[int, ...], score: float, complete: bool) -> None:
+    def _add(self, live: Live, ids: tuple[int, ...], score: float, complete: bool, coverage: np.ndarray | None) -> None:
         if all(ids != other.ids for other in self.done[live.text]):
-            self._finish(live, ids, score, complete)
+            self._finish(live, ids, score, complete, coverage)
 
     def _is_done(self, text: int, going: list[Live]) -> bool:
-        """Whether no hypothesis that goes on can still come among the best."""
+        """Whether no hypothesis that goes on can still come among the best, were its whole source covered."""
         if len(self.done[text]) < self.search.beam:
             return False
         worst = sorted((h.score for h in self.done[text]), reverse=True)[self.search.beam - 1]
@@ -150,15 +170,15 @@ class Drawing(Chooser):
         going = []
         for row, live in every:
             word = drawn(*kept[row], self._draws[live.text][live.number])
-            longer, score = (*live.ids, word), live.score + float(logs[row, word])
+            longer, score, covered = (*live.ids, word), live.score + float(logs[row, word]), self._covered(row)
             if word == self.stop:
-                self._finish(live, live.ids, score, True)
+                self._finish(live, live.ids, score, True, covered)
             elif len(live.ids) >= self.rooms[live.text]:
-                self._finish(live, live.ids, live.score, False)
+                self._finish(live, live.ids, live.score, False, live.coverage)
             elif self.ends(longer[self.given[live.text] :]):
-                self._finish(live, longer, score, True)
+                self._finish(live, longer, score, True, covered)
             else:
-                going.append(Live(live.text, row, longer, score, live.number))
+                going.append(Live(live.text, row, longer, score, live.number, covered))
         self.live = going
 
 

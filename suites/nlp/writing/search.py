@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from framework.errors import AttributeValueError
 from suites.engine.bonds import bound
+
+_LEAST = 1e-30  # attention, before its logarithm
 
 
 class Hypothesis(NamedTuple):
@@ -14,7 +18,8 @@ class Hypothesis(NamedTuple):
 
     Attributes:
         ids: its words, without start and stop.
-        score: sum of the words' log-probabilities (that of stop with them), over the length penalty.
+        score: sum of the words' log-probabilities (that of stop with them), over the length penalty, plus the coverage
+            penalty.
         complete: whether it ended with stop or a stop text, and not at the length allowed.
     """
 
@@ -32,6 +37,9 @@ class Search:
         beam: hypotheses kept of each text; 1 takes the likeliest word each time.
         max_length: words of a result at most, without stop.
         length_penalty: alpha of ((5 + length) / 6)^alpha, by which scores are divided (Wu et al. 2016); 0 for none.
+        coverage_penalty: beta of the coverage penalty of results that have a source: beta times the sum over the
+            source's tokens, the closing one too, of log(min(1, all the attention it got)) (Wu et al. 2016, equation
+            14; 0.2 there). It ranks what is complete; 0 for none.
         results: results of each text, best first; at most `beam` unless words are drawn.
         temperature: words are drawn by softmax(logits / temperature); 0 draws nothing and takes the likeliest.
         top_k: draw among so many likeliest words (Fan et al. 2018); null for all.
@@ -48,6 +56,7 @@ class Search:
     beam: int = 1
     max_length: int = 128
     length_penalty: float = 0.6
+    coverage_penalty: float = 0.0
     results: int = 1
     temperature: float = 0.0
     top_k: int | None = None
@@ -63,6 +72,10 @@ class Search:
             raise AttributeValueError(
                 f"Search: beam is {self.beam}, max_length {self.max_length} and length_penalty {self.length_penalty}; "
                 "they must be at least 1, 1 and 0"
+            )
+        if not 0 <= self.coverage_penalty < float("inf"):
+            raise AttributeValueError(
+                f"Search: coverage_penalty is {self.coverage_penalty}; it must be 0 or more, 0 for none"
             )
         if not 0 <= self.temperature < float("inf") or not self.repetition_penalty > 0:
             raise AttributeValueError(
@@ -90,3 +103,9 @@ class Search:
     def penalty(self, length: int) -> float:
         """What the score of `length` words, stop among them, is divided by."""
         return float(((5 + length) / 6) ** self.length_penalty)
+
+    def uncovered(self, coverage: np.ndarray | None) -> float:
+        """What is added to a score.  coverage: [S], attention that each token of the source got; None for no source."""
+        if coverage is None or not self.coverage_penalty:
+            return 0.0
+        return float(self.coverage_penalty * np.log(np.clip(coverage, _LEAST, 1.0)).sum())

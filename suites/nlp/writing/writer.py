@@ -71,8 +71,8 @@ class Writer:
         source int64 [S], source_offsets int64 [B + 1]: the sources in the first step, later none
         memory float32 [M, W'], memory_offsets int64 [B + 1], groups int64 [B + 1]: what the first step gave for them
 
-    and gives `scores` float32 [N, V], log-probabilities, `totals` [N], scores + totals are the logits, `fresh` [T, W]
-    and, with sources, `encoded` [S, W'].
+    and gives `scores` float32 [N, V], log-probabilities, `totals` [N], scores + totals are the logits, `fresh` [T, W],
+    with sources `encoded` [S, W'], and for a coverage penalty `attention` [N, L], by place in the source.
 
     Args:
         prompts: B, at least one.
@@ -160,9 +160,20 @@ class Writer:
         if self._first and self._limits.memory:
             self._memory = np.array(outputs["encoded"])
         self._first = False
+        if self._search.coverage_penalty:
+            self._chooser.cover(self._attention(outputs))
         self._chooser.advance(scores, outputs["totals"])
         self._seen = [self._rows[h.row] for h in self._chooser.live]
         self._drop()
+
+    def _attention(self, outputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        if "attention" not in outputs:
+            raise DataError(
+                "search.coverage_penalty needs the model's attention, which this one does not give; export it again "
+                "with the penalty set, or set it to 0"
+            )
+        ends = [0 if (source := prompt.source) is None else len(source) for prompt in self._prompts]
+        return [row[: ends[h.text]] for row, h in zip(outputs["attention"], self._chooser.live, strict=True)]
 
     def _keep(self, fresh: np.ndarray) -> None:
         end = self._used + len(fresh)

@@ -99,6 +99,7 @@ def test_texts_of_a_file_or_of_columns(tmp_path):
         ("sort", lambda s, t: sorted(s.split()) == t.split()),
         ("reverse", lambda s, t: s[::-1] == t),
         ("sums", lambda s, t: sum(map(int, s.split("+"))) == int(t)),
+        ("copy", lambda s, t: s.split("|")["ab".index(s[-1])] + "!" == t),
         ("dates", lambda s, t: t[:4] in s and str(int(t[8:])) in s),
     ],
 )

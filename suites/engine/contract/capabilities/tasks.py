@@ -102,6 +102,17 @@ class Generates(Protocol):
 
 
 @runtime_checkable
+class JoinsModels(Protocol):
+    """Several trained models that may answer as one."""
+
+    def join(self, others: Sequence[Task]) -> None:
+        """Let this task's model answer together with those of others.
+
+        Raises ConfigError where they do not fit, such as tasks of other suites or models of different vocabularies.
+        """
+
+
+@runtime_checkable
 class ManyParts(Protocol):
     """Batches of evaluation that are predicted on in several parts, such as windows of large pictures."""
 
@@ -186,6 +197,15 @@ def adopt(task: Task, processor: Processor) -> None:
     """Let the task take the preprocessing that a run was trained with, where it learns some from data."""
     if isinstance(task, AdoptsProcessor):
         task.adopt(processor)
+
+
+def join(task: Task, others: Sequence[Task]) -> None:
+    """Let a task's model answer together with those of others; NotSupportedError where it cannot."""
+    if not isinstance(task, JoinsModels):
+        raise NotSupportedError(
+            f"{type(task).__name__}: its models do not answer together (--with); those that write texts do"
+        )
+    task.join(others)
 
 
 def name_classes(task: Task, names: Sequence[str]) -> None:

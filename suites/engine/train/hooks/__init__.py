@@ -1,6 +1,7 @@
 """What may be added to the training loop: each hook is one concern, in one file."""
 
 from suites.engine.train.hooks.assess import Assess
+from suites.engine.train.hooks.averaging import AverageLater
 from suites.engine.train.hooks.events import Events
 from suites.engine.train.hooks.guard import NanGuard
 from suites.engine.train.hooks.interval import Interval, TimeLimit
@@ -12,6 +13,7 @@ from suites.engine.train.loop import Hook
 
 __all__ = [
     "Assess",
+    "AverageLater",
     "Events",
     "Hook",
     "Interval",

@@ -13,7 +13,20 @@ from suites.engine import cli
 ROOT = Path(__file__).resolve().parents[4]
 COMMANDS = [
     *("train", "eval", "infer", "export", "serve", "config", "zoo"),
-    *("anchors", "bench", "data", "embedder", "features", "index", "probe", "render", "report", "slim", "vocab"),
+    *(
+        "anchors",
+        "average",
+        "bench",
+        "data",
+        "embedder",
+        "features",
+        "index",
+        "probe",
+        "render",
+        "report",
+        "slim",
+        "vocab",
+    ),
 ]
 
 

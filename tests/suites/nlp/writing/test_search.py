@@ -18,6 +18,7 @@ from suites.nlp.writing import Search
         ({"temperature": 1.0, "beam": 2}, "beams draw nothing"),
         ({"results": 2}, "results is 2"),
         ({"stop": ("a", "")}, "empty text"),
+        ({"coverage_penalty": -0.1}, "coverage_penalty is -0.1"),
         ({"repetition_penalty": 0.0}, "repetition_penalty 0"),
     ],
 )

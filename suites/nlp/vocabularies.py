@@ -1,0 +1,100 @@
+"""Vocabularies and models: who learns from which texts, and whether a model has rows for all tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from framework.errors import ConfigError
+from suites.engine.config import plain
+from suites.nlp.datasets import TextDataset
+from suites.nlp.datasets.pairs import PairDataset
+from suites.nlp.models.base import TextModel
+from suites.nlp.models.writing import WritingModel
+from suites.nlp.problems import Problem
+from suites.nlp.sequences import Sequencer
+
+
+def learn(sequencer: Sequencer, train_set: Callable[[], TextDataset[Any]]) -> None:
+    """Let tokenizers that have no vocabulary yet learn theirs: of both sides together, or each of its own side.
+
+    Raises ConfigError for two tokenizers on a data set that has no sides.
+    """
+    source, target = sequencer.tokenizer, sequencer.target
+    if target is None:
+        if source.learns:
+            source.learn(sequencer.change(text) for text in train_set().texts())
+        return
+    for place, tokenizer in enumerate((source, target)):
+        if tokenizer.learns:
+            dataset = train_set()
+            if not isinstance(dataset, PairDataset):
+                raise ConfigError(f"data.target_tokenizer: {type(dataset).__name__} has no texts that are written")
+            tokenizer.learn(sequencer.change(text) for text in dataset.sides()[place])
+
+
+def expect_two_sides(model: TextModel, problem: Problem) -> None:
+    """Raise ConfigError where a vocabulary of targets would mean nothing, or two would number rows of one table."""
+    if not problem.writes_targets:
+        raise ConfigError(
+            f"data.target_tokenizer: {type(problem).__name__} writes no text from another one; take it away, or set "
+            "problem.type to TextToText"
+        )
+    if not isinstance(model, WritingModel) or model.tables is None:
+        raise ConfigError(
+            f"data.target_tokenizer: {type(model).__name__} has one table of word vectors; Transformer and "
+            "AttentionRnn have one a side"
+        )
+    if model.copies:
+        raise ConfigError(
+            "data.target_tokenizer: the model copies words by their numbers (model.copying), which two vocabularies do "
+            "not share; take one of the two away"
+        )
+    if model.shared:
+        raise ConfigError(
+            "data.target_tokenizer: the model's word vectors are shared by both sides (model.shared), but two "
+            "vocabularies give a number two meanings; set model.shared to false, or take target_tokenizer away"
+        )
+
+
+def expect_rows(model: TextModel, sequencer: Sequencer) -> None:
+    """Raise ConfigError where a tokenizer has more tokens than the model rows for them."""
+    rows = (model.vocab_size, model.vocab_size)
+    if sequencer.target is not None and isinstance(model, WritingModel) and model.tables is not None:
+        rows = model.tables
+    names = ("tokenizer", "tokenizer") if sequencer.target is None else ("source's tokenizer", "target's tokenizer")
+    for name, most, tokenizer in zip(names, rows, (sequencer.tokenizer, sequencer.writing), strict=True):
+        if tokenizer.size > most:
+            raise ConfigError(
+                f"the {name} has {tokenizer.size} tokens but the model's embedding {most} rows; "
+                "the vocabulary is another model's, or model.vocab_size is too small"
+            )
+
+
+def expect_writers_alike(
+    model: TextModel,
+    problem: Problem,
+    sequencer: Sequencer,
+    other: TextModel,
+    other_problem: Problem,
+    others: Sequencer,
+) -> None:
+    """Raise ConfigError where two models cannot write together: the same words must have the same numbers."""
+    if not isinstance(model, WritingModel) or not isinstance(other, WritingModel):
+        wrong = type(other if isinstance(model, WritingModel) else model).__name__
+        raise ConfigError(
+            f"--with: {wrong} writes no texts; models that do answer together by the mean of their logits"
+        )
+    if type(problem) is not type(other_problem):
+        raise ConfigError(
+            f"--with: one model is for {type(problem).__name__}, the other for {type(other_problem).__name__}"
+        )
+    sides = [("source's", sequencer.tokenizer, others.tokenizer), ("target's", sequencer.writing, others.writing)]
+    for side, one, another in sides:
+        if one.metadata() != another.metadata():
+            raise ConfigError(
+                f"--with: the {side} vocabularies of the models differ; train all with one file "
+                "(`paddock data vocab`, data.tokenizer.vocabulary)"
+            )
+    if plain(sequencer.transforms, suite="nlp") != plain(others.transforms, suite="nlp"):
+        raise ConfigError("--with: the models' data.transforms differ, so they would read different texts")
