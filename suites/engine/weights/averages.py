@@ -14,6 +14,7 @@ from framework.tensors import Tensor
 from suites.engine.contract.resources import FOLDER, has_resources
 from suites.engine.run.checkpoint import Checkpoints, load
 from suites.engine.run.folder import RunFolder
+from suites.engine.weights.eight_bits import PLAN
 
 AVERAGED = "averaged.safetensors"  # beside a run's other weights
 _MODEL = "model"  # the part of a checkpoint
@@ -106,6 +107,11 @@ def _expect_alike(first: dict[str, Tensor], one: Path, found: dict[str, Tensor],
                 f"average: '{name}' is {first[name].dtype} {list(first[name].shape)} in {one} but {tensor.dtype} "
                 f"{list(tensor.shape)} in {other}: they are of different networks"
             )
+    if PLAN in found and not np.array_equal(found[PLAN].numpy(), first[PLAN].numpy()):
+        raise CheckpointError(
+            f"average: {one} and {other} were trained in 8 bits with steps of their own, which have no mean; average "
+            "checkpoints of one run"
+        )
 
 
 def _listed(steps: Sequence[int]) -> str:

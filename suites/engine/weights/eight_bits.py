@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from suites.engine.contract.task import Task
 
 NAME = "eight_bits"  # of the layer in the model
-_PLAN = f"{NAME}.plan"
+PLAN = f"{NAME}.plan"  # the tensor that says how such a model is built
 _STEPS = ("train_step", "eval_step")
 
 
@@ -63,7 +63,7 @@ class EightBits(nn.Layer):
             if not ranges or not all(0 < r.steps.scale < 1e30 and 0 <= r.steps.zero <= 255 for r in ranges):
                 raise ValueError("its ranges are none")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CheckpointError(f"{_PLAN} is damaged ({error}); take another copy of the weights") from None
+            raise CheckpointError(f"{PLAN} is damaged ({error}); take another copy of the weights") from None
         return cls(ranges, folded)
 
     def trained(self) -> list[Range]:
@@ -154,8 +154,8 @@ def put(task: Task, found: EightBits, *, are_folded: bool = False) -> None:
 
 def put_as(task: Task, tensors: Mapping[str, Tensor]) -> None:
     """The same as the weights say, which are about to be loaded; nothing where they are of training in float32."""
-    if _PLAN in tensors and eight_bits_of(task) is None:
-        put(task, EightBits.read(tensors[_PLAN].numpy()))
+    if PLAN in tensors and eight_bits_of(task) is None:
+        put(task, EightBits.read(tensors[PLAN].numpy()))
 
 
 def _in_8_bits(step: Callable[..., Any], found: EightBits) -> Callable[..., Any]:

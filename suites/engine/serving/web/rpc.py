@@ -18,6 +18,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from framework.errors import PaddockError
+from framework.outside import read_bytes
 from suites.engine.serving.errors import Closed, QueueFull, RequestError, shown
 from suites.engine.serving.models import Models, Taken
 from suites.engine.serving.web.http import BODY_SECONDS, Bodies, aside
@@ -108,7 +109,7 @@ class Rpc:
         if certificate is None or key is None:
             port = self._server.add_insecure_port(address)
         else:
-            pair = (key.read_bytes(), certificate.read_bytes())
+            pair = (read_bytes(key), read_bytes(certificate))
             port = self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
         if not port:
             raise OSError(f"gRPC cannot listen at {address}")

@@ -17,6 +17,7 @@ from suites.engine.predict.quantizing import Quantization
 from suites.engine.train.hooks import Hook
 from suites.engine.train.trainer import Trainer
 from suites.engine.train.training import evaluate_weights, train
+from suites.engine.weights.averages import average, last_checkpoints
 from suites.engine.weights.eight_bits import EightBits, eight_bits_of
 from tests.suites.engine import toy
 
@@ -178,3 +179,13 @@ def test_from_python(config, tmp_path):
     trainer.fit(tmp_path / "r")
     assert export_run(tmp_path / "r", tmp_path / "e").largest_difference == 0
     assert Predictor(tmp_path / "e")
+
+
+def test_weights_of_one_run_have_a_mean_and_those_of_two_do_not(config):
+    one = run(config, "a", "runtime.checkpoint.keep=9")
+    two = run(config, "b", "runtime.seed=1")
+    average(last_checkpoints(one), one / "weights/averaged.safetensors")
+    assert eight_bits_of(open_run(one, one / "weights/averaged.safetensors"))
+    files = [folder / "weights/last.safetensors" for folder in (one, two)]
+    with pytest.raises(CheckpointError, match="steps of their own, which have no mean"):
+        average(files, config.parent / "m.safetensors")
