@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framework.errors import ConfigError
 from framework.nn import init
 from framework.predictor import Predictor
 from suites.engine.cli.data import inspector_of
 from suites.engine.config import load_config
-from suites.engine.config.building import build_task, read_config
+from suites.engine.config.building import build_task, read_config, task_class
 from suites.engine.config.tree.shipped import shipped_configs
 from suites.engine.predict import inference
 from suites.engine.predict.evaluation import evaluate, predict_of
@@ -105,12 +106,23 @@ CHOOSING = ("ocr/attention_drawn",)
 FLOAT_ONLY = ("anomaly/", "ctr/", "generation/")
 
 
+def writes(name):
+    """Whether a config's model writes texts, whose steps read other arrays than training does."""
+    task = task_class(load_config(name, check=False)["suite"]).from_config(load_config(name, draw(name)))
+    return any(each not in task.train_inputs for each in task.eval_inputs)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in shipped_configs() if n not in UNTRAINED and not n.startswith(FLOAT_ONLY)])
 def test_a_config_trains_in_8_bits_and_its_export_has_the_same_bits(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PADDOCK_DATA", raising=False)
-    train(Path(name), [*draw(name), "eight_bits={smallest: 0, batches: 1}"])
+    how = [*draw(name), "eight_bits={smallest: 0, batches: 1}"]
+    if writes(name):
+        with pytest.raises(ConfigError, match="nothing measures its ranges; train it in float32"):
+            train(Path(name), how)
+        return
+    train(Path(name), how)
     report = export_run(Path("runs") / Path(name).name, Path("exported"))
     assert name in CHOOSING or report.largest_difference == 0
     assert any("trained" in line for line in report.quantized.matched)

@@ -28,8 +28,8 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "models",
         nargs="+",
-        help="MODEL or NAME=MODEL: an export's folder, a folder of its versions (1, 2, ...), a run, an ONNX file, or a "
-        "name of `zoo list`; NAME=A@0.9,B@0.1 shares requests out between two",
+        help="MODEL or NAME=MODEL: an export's folder, a folder of its versions (1, 2, ...), a run, an ONNX or "
+        ".tflite file, or a name of `zoo list`; NAME=A@0.9,B@0.1 shares requests out between two",
     )
     parser.add_argument("--fetch", action="store_true", help="fetch published weights that are not here")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best; of one model")

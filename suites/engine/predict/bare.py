@@ -27,8 +27,9 @@ class BareTensors(ServedProcessor):
 
     def _refuse(self) -> NoReturn:
         raise DataError(
-            f"{self._name}: holds no preprocessing, which `paddock export --format onnx` writes into its properties; "
-            "serve it and send tensors by the Open Inference Protocol (v2), or run it by `framework.onnx`"
+            f"{self._name}: holds no preprocessing, as an ONNX file that `paddock export` wrote does; "
+            "serve it and send tensors by the Open Inference Protocol (v2), or run it by `framework.onnx` or "
+            "`framework.tflite`"
         )
 
     def metadata(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Exported models: a folder with program.json, or an ONNX file; those of others have no preprocessing."""
+"""Exported models: a folder with program.json, an ONNX or a TensorFlow Lite file; others' have no preprocessing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 import framework
-from framework.errors import AttributeValueError, CheckpointError, ConfigError, PaddockError
+from framework.errors import AttributeValueError, CheckpointError, ConfigError, NotSupportedError, PaddockError
 from framework.onnx import Model as OnnxModel
 from framework.onnx import Session, program_of
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
+from framework.tflite import open_model as open_tflite
+from framework.tflite import program_of as tflite_program
 from suites.engine.config.building import task_class
 from suites.engine.config.plugins import require_plugins
 from suites.engine.contract.capabilities import feed_of
@@ -91,6 +93,21 @@ def _model_of(
         return Model(processor, inputs, with_names(predictor), replica, types, memory=memory)
     predict = _Following(predictor, with_names, feed)
     return Model(processor, inputs, predict, predict.replica, types, feed, memory=memory)
+
+
+def open_tflite_file(path: Path, device: str = "cpu", products: str = "float32") -> Model:
+    """Open a TensorFlow Lite file, which takes and gives bare tensors, 8-bit ones as the file has them.
+
+    Raises CheckpointError for a file that is damaged, NotSupportedError for operators that are not known or inputs
+    whose shape is open.
+    """
+    network = open_tflite(path)
+    try:
+        found = tflite_program(network)
+    except AttributeValueError as error:  # an open shape
+        raise NotSupportedError(f"{path}: {error}; or run it by framework.tflite, which takes each shape") from None
+    predictor = Predictor.of_program(found, {}, device=device, products=products)
+    return _model_of(predictor, BareTensors(path.name), network.output_names, path.parent, device, products)
 
 
 def _properties(given: Mapping[str, str], where: str) -> dict[str, Any] | None:

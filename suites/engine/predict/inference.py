@@ -40,7 +40,7 @@ from suites.engine.hosts.devices import placed
 from suites.engine.names import did_you_mean
 from suites.engine.predict.deploying import deployed_program, in_8_bits
 from suites.engine.predict.evaluation import evaluate, predict_of, predict_with, write_results
-from suites.engine.predict.exported import open_export, open_onnx_file
+from suites.engine.predict.exported import open_export, open_onnx_file, open_tflite_file
 from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import predict_items
 from suites.engine.predict.model import Memory, bytes_of, chunks, in_turns
@@ -53,6 +53,7 @@ from suites.engine.weights.lora.layers import merge_lora
 from suites.engine.weights.records import record_names
 from suites.engine.weights.runs import named_run
 
+_FILES = {".onnx": open_onnx_file, ".tflite": open_tflite_file}
 ONNX = "model.onnx"  # what `export_run` names it
 
 
@@ -94,8 +95,8 @@ def open_model(
     products: str | None = None,
     others: Sequence[Path] = (),
 ) -> Model:
-    """Open a run folder (its best weights, or `weights`), a folder that `export_run` wrote, an ONNX file, or published
-    weights. An ONNX file that `export_run` did not write takes and gives bare tensors.
+    """Open a run folder (its best weights, or `weights`), a folder that `export_run` wrote, an ONNX or TensorFlow Lite
+    file, or published weights. A file that `export_run` did not write takes and gives bare tensors.
 
     With `overrides` of a run's config, what stands around the network is that of the config, for which the run's
     evaluation set must be there. `device` is by default that of a run where it is usable, and the CPU for an export;
@@ -109,15 +110,15 @@ def open_model(
         path = named_run(str(path)) or path
     if not is_export(path) and not (path / "config.yml").is_file() and (path / ONNX).is_file():
         path = path / ONNX
-    is_onnx = path.suffix == ".onnx" and path.is_file()
+    open_file = _FILES.get(path.suffix) if path.is_file() else None
     if path.exists():
         expect_sealed(path)
-    if is_onnx or is_export(path):
+    if open_file is not None or is_export(path):
         if others:
             raise ConfigError(f"{path}: an exported model answers alone; join runs (--with) and export them together")
         if overrides:
             raise ConfigError(f"{path}: an exported model is fixed and takes no -o; override the run and export again")
-        return (open_onnx_file if is_onnx else open_export)(path, device or "cpu", products or "float32")
+        return (open_file or open_export)(path, device or "cpu", products or "float32")
     if (path / "config.yml").is_file():
         task = open_run(path, weights, overrides, others=others)
         processor = task.processor() if overrides or others else RunFolder(path).read_processor(task.processor_class)

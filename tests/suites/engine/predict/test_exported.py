@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from framework import from_numpy, onnx, ops, program
+from framework import from_numpy, onnx, ops, program, tflite
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.cli import infer
 from suites.engine.predict.bare import BareTensors
 from suites.engine.predict.exported import open_export, open_onnx_file
 from suites.engine.predict.inference import load, open_model
 from suites.engine.serving.service import Settings
+from tests.framework.tflite.models import small_eight
 from tests.suites.engine.serving import toy
 from tests.suites.engine.serving.web.test_server import ask, problem, until
 
@@ -89,7 +90,9 @@ def test_a_strangers_file_is_served_as_bare_tensors_and_says_so(tmp_path):
 def test_a_strangers_file_infers_nothing(tmp_path, capsys):
     path = bare(tmp_path / "some.onnx", {"x": (1, 3)})
     assert infer.main([str(path), "photo.jpg"]) == 2
-    assert "some.onnx: holds no preprocessing, which `paddock export --format onnx` writes" in capsys.readouterr().err
+    assert (
+        "some.onnx: holds no preprocessing, as an ONNX file that `paddock export` wrote does" in capsys.readouterr().err
+    )
     with pytest.raises(DataError, match="holds no preprocessing"):
         load(path)("photo.jpg")
 
@@ -115,3 +118,22 @@ def test_a_cut_file_is_refused(file):
     file.write_bytes(file.read_bytes()[:200])
     with pytest.raises(CheckpointError, match=r"model\.onnx"):
         open_model(file)
+
+
+def test_a_tensorflow_lite_file_is_served_with_its_own_tensors(tmp_path, capsys):
+    path = tmp_path / "some.tflite"
+    path.write_bytes(small_eight())
+    model = open_model(path)
+    x = np.random.default_rng(0).integers(-128, 128, (1, 6, 6, 3)).astype(np.int8)
+    (expected,) = tflite.Session(tflite.open_model(path)).run([x])
+    np.testing.assert_array_equal(model.predict({"image": x})["mean"], expected)
+    with toy.running(model, Settings(name="some")) as server:
+        tensor = {"name": "image", "datatype": "INT8", "shape": list(x.shape), "data": x.ravel().tolist()}
+        _, _, data = ask(server, "/v2/models/some/infer", {"inputs": [tensor]})
+    (output,) = json.loads(data)["outputs"]
+    assert output["datatype"] == "INT8" and output["data"] == expected.ravel().tolist()
+    assert infer.main([str(path), "photo.jpg"]) == 2
+    assert "some.tflite: holds no preprocessing" in capsys.readouterr().err
+    path.write_bytes(small_eight()[:200])
+    with pytest.raises(CheckpointError, match="cut off or damaged"):
+        open_model(path)
