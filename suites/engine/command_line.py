@@ -37,7 +37,8 @@ def add_override_option(parser: argparse.ArgumentParser) -> None:
 
 def given_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
     """Of these options, by their names in `arguments`, those that say something else than their default."""
-    return [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n) != parser.get_default(n)]
+    words = {action.dest: action.option_strings[-1] for action in parser._actions if action.option_strings}
+    return [words[name] for name in names if getattr(arguments, name) != parser.get_default(name)]
 
 
 def add_boxes_options(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,15 +71,21 @@ def _build(a: argparse.Namespace) -> int:
 
 
 def _find(a: argparse.Namespace) -> int:
+    return show_alike(_embedder(a), a.gallery, a.inputs, a.count, as_json=a.json)
+
+
+def show_alike(
+    embedder: Embedder, folder: Path, inputs: Sequence[str], count: int = 10, *, as_json: bool = False
+) -> int:
+    """Print what in the gallery of a folder is most alike to each input; return the exit status."""
     from suites.engine.predict.gallery import find_alike, open_gallery
 
-    embedder = _embedder(a)
-    gallery = open_gallery(a.gallery, embedder)
+    gallery = open_gallery(folder, embedder)
     skipped: list[str] = []
     answered = 0
-    for name, found in find_alike(gallery, embedder, a.inputs, a.count, skipped):
+    for name, found in find_alike(gallery, embedder, inputs, count, skipped):
         answered += 1
-        if a.json:
+        if as_json:
             print(json.dumps({"name": name, "found": [each._asdict() for each in found]}, ensure_ascii=False))
         else:
             print("\n".join([f"{name}:", *(f"  {each.cosine:.3f}  {each.name}" for each in found)]))

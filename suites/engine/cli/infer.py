@@ -17,6 +17,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from suites.engine.predict.inference import Model
 
+_NOT_SIMILAR = (
+    "output", "weights", "others", "min_score", "batch_size", "window", "video", "seconds", "max_pixels", "format",
+    "products", "overrides", "profile",
+)  # fmt: skip
+
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write pictures and `predictions.json`, or print lines about texts; return the exit status.
@@ -28,6 +33,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         add_import_option,
         add_others_option,
         add_override_option,
+        given_options,
         run,
     )
     from suites.engine.hosts.devices import add_device_option, add_products_option
@@ -63,6 +69,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument(
         "--format", action="append", default=[], metavar="NAME", help="of reading: hocr or pdf too, for each picture"
     )
+    parser.add_argument(
+        "--similar", type=Path, metavar="GALLERY", help="print what in a gallery (`paddock index build`) is most alike"
+    )
     parser.add_argument("--text", action="store_true", help="each input is a text, though it looks like a file's name")
     add_device_option(parser, "a run's own, the cpu for an export")
     add_products_option(parser)
@@ -81,15 +90,23 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         parser.error("--format is of pictures: leave out --window and --video")
 
     def start() -> int:
+        from framework.errors import ConfigError
         from framework.limits import allow
+        from suites.engine.cli.index import show_alike
         from suites.engine.contract.capabilities import OverTime, TakesLive, with_texts
         from suites.engine.predict.films import infer_films
+        from suites.engine.predict.gallery import Embedder
         from suites.engine.predict.inference import infer_files, open_model
         from suites.engine.predict.objects import on_objects, open_finder
         from suites.engine.weights.runs import named_run
 
         if a.fetch and not a.model.exists():
             named_run(str(a.model), fetch_all=True)
+        if a.similar is not None:
+            if idle := given_options(parser, a, _NOT_SIMILAR):
+                raise ConfigError(f"infer: --similar prints names alone; leave out {', '.join(idle)}")
+            finder = open_finder(a.boxes, a.only, device=a.device)
+            return show_alike(Embedder(a.model, None, a.device, texts=a.text, finder=finder), a.similar, a.inputs)
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products, others=a.others)
         finder = open_finder(a.boxes, a.only, device=a.device)

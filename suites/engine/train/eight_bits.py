@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from framework import hosts
 from framework.errors import ConfigError
 from framework.graph.ir import Operation, Program
 from framework.graph.passes import INFERENCE_PASSES
@@ -96,6 +97,7 @@ def _expect_able(task: Task, config: Config) -> None:
         "runtime.eager, which traces nothing": runtime.eager,
         f"runtime.precision {runtime.precision}": runtime.precision != "float32",
         f"the update of {type(task).__name__}, which is its own": isinstance(task, OwnStep),
+        "several hosts, each of which would measure ranges of its own": hosts.world().size > 1,
         "tables of rows": isinstance(task, (Publishes, KeepsResources)),
     }
     for reason, excludes in reasons.items():

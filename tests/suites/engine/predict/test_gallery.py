@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
+from suites.engine.cli import index, infer
 from suites.engine.cli import main as paddock
 from suites.engine.contract.processor import Processor
 from suites.engine.neighbours.items import ItemIndex
@@ -155,3 +156,14 @@ def test_objects_of_a_detector_are_in_a_gallery_each(run, photos, tmp_path):
     assert name == f"{photos / 'green' / '0.png'}#0" and found[0] == Alike(name, pytest.approx(1, abs=1e-5))
     with pytest.raises(CheckpointError, match="another model"):
         open_gallery(tmp_path / "g", Embedder(run))
+
+
+def test_infer_prints_what_is_most_alike_as_find_does(run, photos, tmp_path, capsys):
+    build_gallery(Embedder(run), [str(photos)], tmp_path / "g")
+    asked = str(photos / "green" / "0.png")
+    assert index.main(["find", str(run), str(tmp_path / "g"), asked]) == 0
+    expected = capsys.readouterr().out
+    assert infer.main([str(run), asked, "--similar", str(tmp_path / "g")]) == 0
+    assert capsys.readouterr().out == expected and "green" in expected
+    assert infer.main([str(run), asked, "--similar", str(tmp_path / "g"), "--output", "o", "--with", "x"]) == 2
+    assert "--similar prints names alone; leave out --output, --with" in capsys.readouterr().err
