@@ -13,7 +13,7 @@ import numpy as np
 
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import name_of, place_of
-from framework.graph.passes.rewriter import Rewriter
+from framework.graph.passes.rewriter import Rewriter, shape_only
 from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.observers import Observer, bounds_of
@@ -175,12 +175,6 @@ def data_of(op: Operation) -> list[Value]:
         return [v for v in (op.inputs[0], op.input("residual")) if v is not None]
     read = zip(op.inputs, shape_only(op), strict=True)
     return [v for v, shape in read if v is not None and not shape and v.dtype == "float32"]
-
-
-def shape_only(op: Operation) -> list[bool]:
-    """Of each input, whether only its shape is read."""
-    last = len(op.info.inputs) - 1
-    return [bool(op.info.inputs[min(i, last)]["shape_only"]) for i in range(len(op.inputs))]
 
 
 def image_of(op: Operation) -> Value:
