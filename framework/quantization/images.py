@@ -18,7 +18,9 @@ from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.observers import Observer, bounds_of
 from framework.quantization.ranges import SMALLEST, Places, Roles, Steps
-from framework.quantization.weights import array_of, constant_of, rounded_rows
+from framework.quantization.weights import array_of, constant_of, rounded_bias, rounded_rows
+
+MOST_ROUNDED = 1 << 22  # steps of a bias that float32 holds so that they are found again
 
 
 def separate(program: Program) -> None:
@@ -280,13 +282,22 @@ class _Writer(Rewriter):
         w = array_of(self.program, weight)
         q, scale = rounded_rows(w)
         named = [None if weight.name is None else f"{weight.name}.{end}" for end in ("int8", "scale", "bias")]
-        if self._correct and (bias is None or bias in self.program.constants):
-            shift = _mean_error(q * scale[:, None, None, None] - w, self._images._seen[image_of(op)].means)
-            before = np.zeros(len(w)) if bias is None else array_of(self.program, bias)
-            bias = constant_of(self.program, (before - shift).astype(np.float32), named[2])
-        else:
+        if self._images._method == "trained" or not (bias is None or bias in self.program.constants):
             self._float(bias, op.where)
+        elif bias is not None or self._correct:
+            b = np.zeros(len(w)) if bias is None else array_of(self.program, bias)
+            if self._correct:
+                b = b - _mean_error(q * scale[:, None, None, None] - w, self._images._seen[image_of(op)].means)
+            bias = constant_of(self.program, self._on_steps(op, b, scale), named[2])
         return constant_of(self.program, q, named[0]), constant_of(self.program, scale, named[1]), bias
+
+    def _on_steps(self, op: Operation, bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """A bias on the steps of the sums, half of which is nothing to y, so that a QDQ file of it has the same."""
+        rounded = rounded_bias(bias, self._images.steps[image_of(op)].scale, scale)
+        if rounded is None:
+            return bias.astype(np.float32)
+        whole, steps = rounded
+        return np.where(np.abs(whole) < MOST_ROUNDED, whole.astype(np.float32) * steps, bias).astype(np.float32)
 
 
 def _mean_error(error: np.ndarray, means: np.ndarray) -> np.ndarray:

@@ -71,11 +71,10 @@ class _Writer(Rewriter):
     def run(self) -> None:
         for op in self.program.block.ops:
             if op not in self._gone and not self._rewritten(op):
-                for v in op.inputs:
-                    self._float(v, op.where)
+                op.inputs = [self._plain(v, op.where) for v in op.inputs]
                 self.ops.append(op)
-        for v in (*self.program.results, *self.program.updates.values()):
-            self._float(v, "")
+        self.program.results = [self._known(v) for v in self.program.results]
+        self.program.updates = {state: self._known(v) for state, v in self.program.updates.items()}
         self.program.block.ops = self.ops
 
     def _rewritten(self, op: Operation) -> bool:
@@ -104,10 +103,20 @@ class _Writer(Rewriter):
         self._held[v] = held
         self._missing.add(v)
 
+    def _known(self, v: Value) -> Value:
+        """A value as it is now: there, and rounded once only."""
+        self._float(v, "")
+        return self._bytes[v][0] if v in self._bytes else v
+
+    def _plain(self, v: Value | None, where: str) -> Value | None:
+        self._float(v, where)
+        return None if v is None else self._known(v)
+
     def _is_inner(self, op: Operation) -> bool:
-        """Whether the results of a quantize_linear are only read as the fractions that they stand for."""
+        """Whether the results of a quantize_linear are uint8, or only read as the fractions that they stand for."""
         y = op.outputs[0]
-        return y not in self.kept and all(reader.name == "dequantize_linear" for reader in self.of(y))
+        readers = self.of(y)
+        return y.dtype == "uint8" or (y not in self.kept and all(r.name == "dequantize_linear" for r in readers))
 
     def _steps(self, op: Operation) -> tuple[float, int, int]:
         """Scale and zero of a quantize_linear as uint8, and what is added to its own numbers for that."""
@@ -169,7 +178,7 @@ class _Writer(Rewriter):
             self._image(x.q, axes, op.where),
             self._constant(q, op.inputs[1], "int8"),
             self._constant(scale, op.inputs[1], "scale"),
-            self._read(op.input("bias"), op.where),
+            self._plain(op.input("bias"), op.where),
             residual if residual is None else self._image(other.q if other else residual, axes, op.where),
         ]
         attrs = {name: op.attr(name) for name in (_ENDING if op.name == "matmul" else _ENDING + _WINDOW)}
@@ -261,10 +270,6 @@ class _Writer(Rewriter):
         return name_of(op) + (f" {name!r}" if name else "") + place_of(op)
 
     # -- what they read
-    def _read(self, v: Value | None, where: str) -> Value | None:
-        self._float(v, where)
-        return v
-
     def _shape_of(self, v: Value) -> Value:
         return self._held[v].q if v in self._missing else v
 
