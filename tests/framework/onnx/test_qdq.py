@@ -310,7 +310,7 @@ def test_int4_weights_are_refused_by_name():
     proto.graph.node.insert(0, helper.make_node("DequantizeLinear", ["q", "s"], ["w"]))
     q = helper.make_tensor("q", onnx.TensorProto.INT4, [4, 8, 1, 1], np.ones(32, np.int8))
     proto.graph.initializer.extend([q, numpy_helper.from_array(np.float32(0.1), "s")])
-    with pytest.raises(NotSupportedError, match="the core has no element type int4"):
+    with pytest.raises(NotSupportedError, match="the weight 'q' is int4; the core has no such"):
         load(proto)
 
 
