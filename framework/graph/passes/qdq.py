@@ -176,8 +176,8 @@ class _Writer(Rewriter):
         axes = 4 - len(y.shape)
         inputs = [
             self._image(x.q, axes, op.where),
-            self._constant(q, op.inputs[1], "int8"),
-            self._constant(scale, op.inputs[1], "scale"),
+            self._constant(q, _given(op, 1), "int8"),
+            self._constant(scale, _given(op, 1), "scale"),
             self._plain(op.input("bias"), op.where),
             residual if residual is None else self._image(other.q if other else residual, axes, op.where),
         ]
@@ -254,7 +254,11 @@ class _Writer(Rewriter):
             self._report.match(f"{name_of(op)}{place_of(op)}: its inputs are rounded to the scale {steps[0]:.4g}")
         eights = iter(known)
         inputs = [
-            v if v is None or v.dtype != "float32" else self._shape_of(v) if only else next(eights).q
+            self._plain(v, op.where)
+            if v is None or v.dtype != "float32"
+            else (self._held[v].q if v in self._missing else v)
+            if only
+            else next(eights).q
             for v, only in zip(op.inputs, shapes, strict=True)
         ]
         attrs = op.with_attrs(value=float(known[0].zero)) if is_padding else op.attrs
@@ -266,13 +270,10 @@ class _Writer(Rewriter):
 
     def _label(self, op: Operation) -> str:
         """Such as `conv2d %5 'stem.weight' (model.py:31)`, by the file's name of the weights."""
-        name = self._wholes.name(op.inputs[1]) if op.name in ("conv2d", "matmul") else None
+        name = self._wholes.name(_given(op, 1)) if op.name in ("conv2d", "matmul") else None
         return name_of(op) + (f" {name!r}" if name else "") + place_of(op)
 
     # -- what they read
-    def _shape_of(self, v: Value) -> Value:
-        return self._held[v].q if v in self._missing else v
-
     def _image(self, v: Value, axes: int, where: str) -> Value:
         """A value with axes of one before its own, so that it has four."""
         self._float(v, where)
@@ -280,10 +281,11 @@ class _Writer(Rewriter):
             v = self.emit("expand_dims", [v], where, axis=0)
         return v
 
-    def _constant(self, array: np.ndarray, of: Value | None, end: str) -> Value:
-        dtype = np.int8 if end == "int8" else np.float32
-        value = self.program.add_constant(from_numpy(np.ascontiguousarray(array, dtype)).array())
-        name = None if of is None else self._wholes.name(of)
+    def _constant(self, array: np.ndarray, weight: Value, end: str) -> Value:
+        value = self.program.add_constant(
+            from_numpy(np.ascontiguousarray(array, np.int8 if end == "int8" else np.float32)).array()
+        )
+        name = self._wholes.name(weight)
         value.name = None if name is None else f"{name.removesuffix('.int8')}.{end}"
         return value
 

@@ -32,26 +32,28 @@ class Wholes:
         self._program = program
         self._producers = program.producers()
         self._arrays: dict[Value, Any] = {}
+        self._names: dict[Value, str | None] = {}
 
     def array(self, v: Value | None) -> np.ndarray | None:
         """A value that depends on constants alone; None where it does not."""
         found = self._native(v, _DEEPEST)
         return None if found is None else Tensor(found).numpy()
 
-    def name(self, v: Value | None) -> str | None:
-        """What the file calls a weight, or the whole numbers behind it."""
-        found = self._whole(v, _DEEPEST)
-        return found.name if found is not None else v.name if v is not None else None
+    def name(self, v: Value) -> str | None:
+        """What the file calls a weight, or the whole numbers behind it where `filters` has found them."""
+        return self._names.get(v, v.name)
 
     def filters(self, op: Operation) -> tuple[np.ndarray, np.ndarray] | None:
         """Weights of a conv2d or matmul less their zero points, and their scales.
 
         Returns:
-            int64 [K, R, S, C/groups] and float32 [K]; None where they are no constants in 8 bits, or have other scales.
+            int16 [K, R, S, C/groups] and float32 [K]; None where they are no constants in 8 bits, or have other scales.
         """
-        found = self._whole(op.inputs[1], _DEEPEST)
-        if found is None:
+        weight = op.inputs[1]
+        found = self._whole(weight, _DEEPEST)
+        if found is None or weight is None:
             return None
+        self._names[weight] = found.name
         q, scale = found.q, found.scale
         if op.name == "matmul":
             rank = len(op.outputs[0].shape)
@@ -101,24 +103,31 @@ class Wholes:
 
     def _scaled(self, op: Operation) -> Whole | None:
         """(cast(q) - zero) * scale, the arithmetic of a DequantizeLinear with several scales."""
-        scale, made = self.array(op.inputs[1]), self._producers.get(op.inputs[0])  # type: ignore[call-overload]
+        made, scale = self._behind(op)
         zero: np.ndarray | None = np.zeros((), np.float32)
         if made is not None and made.name == "sub":
-            zero, made = self.array(made.inputs[1]), self._producers.get(made.inputs[0])  # type: ignore[call-overload]
+            made, zero = self._behind(made)
         if scale is None or zero is None or made is None or made.name != "cast" or scale.dtype != np.float32:
             return None
         q = self._integers(made.inputs[0])
-        return None if q is None or not _fits(q, scale, zero) else _whole(q, zero, scale, _named(made.inputs[0]))
+        return _whole(q, zero, scale, _named(made.inputs[0])) if q is not None and _fits(q, scale, zero) else None
+
+    def _behind(self, op: Operation) -> tuple[Operation | None, np.ndarray | None]:
+        """What makes the first input, and the second one, which is a constant."""
+        x = op.inputs[0]
+        return None if x is None else self._producers.get(x), self.array(op.inputs[1])
 
     def _integers(self, v: Value | None) -> np.ndarray | None:
         return self.array(v) if v is not None and v.dtype in ("int8", "uint8") else None
 
 
-def _fits(q: np.ndarray, *others: np.ndarray) -> bool:
+def _fits(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> bool:
+    """Whether they are what DequantizeLinear has: extents that broadcast to q's, zeros that are 8-bit numbers."""
     try:
-        return all(np.broadcast_shapes(q.shape, other.shape) == q.shape for other in others)
+        broadcast = all(np.broadcast_shapes(q.shape, v.shape) == q.shape for v in (scale, zero))
     except ValueError:
         return False
+    return broadcast and bool(((zero == np.rint(zero)) & (zero >= -128) & (zero <= 255)).all())
 
 
 def _named(v: Value | None) -> str | None:
@@ -127,4 +136,4 @@ def _named(v: Value | None) -> str | None:
 
 def _whole(q: np.ndarray, zero: Any, scale: np.ndarray, name: str | None) -> Whole:
     one: Sequence[int] = [1] * (q.ndim - scale.ndim)
-    return Whole(q.astype(np.int64) - np.asarray(zero).astype(np.int64), scale.reshape(*one, *scale.shape), name)
+    return Whole(q.astype(np.int16) - np.asarray(zero).astype(np.int16), scale.reshape(*one, *scale.shape), name)

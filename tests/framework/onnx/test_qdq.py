@@ -16,6 +16,7 @@ from framework import nn, ops
 from framework.errors import NotSupportedError, NumericsError
 from framework.graph import explain
 from framework.graph.compiled import CompiledProgram
+from framework.ops import internal
 from framework.onnx import EXPORT_PASSES, Session, export, load, open_model
 from tests.framework.onnx.models import model, weights
 
@@ -44,15 +45,16 @@ class File:
         steps = self.steps(scale, zero - 128 if self.dtype == "int8" else zero)
         return self.node("DequantizeLinear", [self.node("QuantizeLinear", [x, *steps]), *steps])
 
-    def weight(self, w, axis=0, dtype="int8", zero=0, spread=True):
+    def weight(self, w, axis=0, dtype="int8", zero=0, spread=True, late=False):
         """Weights of float32 in 8 bits, with a scale for each filter or one for all."""
         over = tuple(a for a in range(w.ndim) if a != axis) if spread else None
         scale = (np.abs(w).max(axis=over) / 127).astype(np.float32)
         full = np.expand_dims(scale, over) if spread else scale
         q = (np.clip(np.rint(w / full), -127, 127) + zero).astype(dtype)
         zeros = np.full(np.shape(scale), zero, dtype)
-        inputs = [self.constant(q), self.constant(scale), self.constant(zeros)]
-        return self.node("DequantizeLinear", inputs, axis=axis), scale
+        steps = [self.constant(scale), self.constant(zeros)]
+        rounded = self.node("QuantizeLinear", [self.constant(w), *steps], axis=axis) if late else self.constant(q)
+        return self.node("DequantizeLinear", [rounded, *steps], axis=axis), scale
 
     def bias(self, b, x_scale, scale):
         steps = (np.broadcast_to(scale, b.shape) * np.float32(x_scale)).astype(np.float32)
@@ -111,6 +113,7 @@ LAYERS = {
     "a float bias": {"filters": 8, "bias": "float"},
     "one scale": {"filters": 8, "wholes": {"spread": False}},
     "uint8 weights": {"filters": 8, "wholes": {"spread": False, "dtype": "uint8", "zero": 128}},
+    "weights that the file rounds": {"filters": 8, "wholes": {"late": True}},
     "uint8 weights each with a scale": {"filters": 8, "wholes": {"dtype": "uint8", "zero": 128}},
 }
 
@@ -143,10 +146,39 @@ def test_a_convolution_whose_result_is_not_rounded_gives_float32_at_once(dtype):
     np.testing.assert_allclose(run(program, x)[0], ReferenceEvaluator(proto).run(None, {"x": x})[0], rtol=1e-5)
 
 
+def test_a_convolution_of_one_axis_is_one_too():
+    file, x = File(), weights(2, 8, 12)
+    weight, _ = file.weight(weights(4, 8, 3))
+    proto = file.model(file.rounded(file.node("Conv", [file.rounded("x", 0.02, 131), weight]), 0.03, 120), 2, 8, 12)
+    program = load(proto)
+    assert "quantized_conv2d" in names(program) and "conv2d" not in names(program)
+    (found,), (wanted,) = run(program, x), ReferenceEvaluator(proto).run(None, {"x": x})
+    assert steps_between(found, wanted, 0.03).max() <= 1
+
+
+def test_whole_numbers_less_a_fraction_are_no_weights_in_8_bits():
+    """Arithmetic that only looks like a DequantizeLinear."""
+    q = np.random.default_rng(0).integers(-100, 100, (4, 1, 1, 8)).astype(np.int8)
+    q, half, scale = (framework.from_numpy(np.asarray(v)) for v in (q, np.float32(0.5), np.float32(0.01)))
+    q.persistable = True
+
+    def call(x):
+        x = internal.dequantize_linear(internal.quantize_linear(x, y_scale=0.02, y_zero=131), x_scale=0.02, x_zero=131)
+        return ops.conv2d(x, (ops.cast(q, dtype="float32") - half) * scale)
+
+    x = framework.from_numpy(weights(1, 5, 5, 8))
+    with framework.no_grad():
+        program = framework.program(call, pass_names=("freeze_states", "fuse_qdq")).program_for(x).program
+        np.testing.assert_allclose(run(program, x.numpy())[0], call(x).numpy(), rtol=1e-5, atol=1e-6)
+    assert "conv2d" in names(program)
+
+
 def product(file, shape, *, gemm=False, turned=False, ending=None):
     x = file.rounded("x", 0.02, 131)
     w = weights(8, 5)
     weight, scale = file.weight(w.T.copy() if turned else w, axis=0 if turned else 1)
+    if turned and not gemm:
+        weight = file.node("Transpose", [weight], perm=[1, 0])
     if gemm:
         inputs = [x, weight, file.bias(weights(5, seed=1), 0.02, scale)]
         v = file.node("Gemm", inputs, transB=int(turned))
@@ -159,6 +191,7 @@ PRODUCTS = {
     "rows": ([7, 8], {}),
     "sentences": ([2, 7, 8], {}),
     "four axes": ([2, 3, 7, 8], {}),
+    "weights that a node turns": ([7, 8], {"turned": True}),
     "gemm": ([7, 8], {"gemm": True}),
     "gemm with turned weights and relu": ([7, 8], {"gemm": True, "turned": True, "ending": "Relu"}),
 }
