@@ -276,7 +276,7 @@ class _Writer(Rewriter):
             new.outputs = op.outputs
 
     def _weights(self, op: Operation) -> tuple[Value, Value, Value | None]:
-        """int8 weights, their scales, and the bias without what rounding adds to it."""
+        """int8 weights, their scales, and the bias without what rounding adds to it, on steps of the sums."""
         weight, bias = op.inputs[1], op.input("bias")
         assert weight is not None
         w = array_of(self.program, weight)
@@ -292,7 +292,7 @@ class _Writer(Rewriter):
         return constant_of(self.program, q, named[0]), constant_of(self.program, scale, named[1]), bias
 
     def _on_steps(self, op: Operation, bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """A bias on the steps of the sums, half of which is nothing to y, so that a QDQ file of it has the same."""
+        """A bias [K] on steps of the sums: as QDQ files hold it, so that one read back has the same bits."""
         rounded = rounded_bias(bias, self._images.steps[image_of(op)].scale, scale)
         if rounded is None:
             return bias.astype(np.float32)

@@ -5,7 +5,6 @@ Letters: x [N, H, W, C], weight [K, R, S, C/groups]. An 8-bit number q stands fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -170,7 +169,8 @@ class _Writer(Rewriter):
             )
         q, scale = filters
         y = op.outputs[0]
-        residual, other = op.input("residual"), self._held.get(op.input("residual"))  # type: ignore[arg-type]
+        residual = op.input("residual")
+        other = None if residual is None else self._held.get(residual)
         steps = self._wanted(y) if residual is None or other is not None else None
         self._check(op, q, scale, x, steps)
         axes = 4 - len(y.shape)
@@ -294,5 +294,3 @@ def _given(op: Operation, i: int) -> Value:
     v = op.inputs[i]
     assert v is not None
     return v
-
-

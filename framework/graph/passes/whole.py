@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,13 +73,12 @@ class Wholes:
         op = self._producers.get(v)
         if v in self._arrays or op is None or not (depth and v.static and op.info.pure) or op.info.many_outputs:
             return self._arrays.get(v)
+        self._arrays[v] = None
         inputs = [self._native(x, depth - 1) for x in op.inputs]
         if all((x is None) == (data is None) for x, data in zip(op.inputs, inputs, strict=True)):
-            try:
+            with contextlib.suppress(PaddockError):  # data that the operator refuses
                 self._arrays[v] = _core.call(op.info.native, tuple(inputs), op.attrs)
-            except PaddockError:  # data that the operator refuses
-                return None
-        return self._arrays.get(v)
+        return self._arrays[v]
 
     def _whole(self, v: Value | None, depth: int) -> Whole | None:
         op = self._producers.get(v) if v is not None else None

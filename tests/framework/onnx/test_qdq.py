@@ -16,8 +16,8 @@ from framework import nn, ops
 from framework.errors import NotSupportedError, NumericsError
 from framework.graph import explain
 from framework.graph.compiled import CompiledProgram
-from framework.ops import internal
 from framework.onnx import EXPORT_PASSES, Session, export, load, open_model
+from framework.ops import internal
 from tests.framework.onnx.models import model, weights
 
 
