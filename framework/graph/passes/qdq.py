@@ -204,10 +204,9 @@ class _Writer(Rewriter):
             raise _Misfit(f"it adds {depth} products, and 32 bits hold the sum of {MOST_DEPTH}")
         bias = op.input("bias")
         known = np.zeros(()) if bias is None else self._wholes.array(bias)
-        with np.errstate(over="ignore"):
-            factors = [scale.astype(np.float64) * x.scale, *([known] if known is not None else [])]
-            factors = [np.float32(np.asarray(f, np.float64) / (1 if steps is None else steps[0])) for f in factors]
-        if not all(np.isfinite(f).all() for f in factors):
+        ends = [scale.astype(np.float64) * x.scale, *([] if known is None else [known.astype(np.float64)])]
+        most = np.finfo(np.float32).max * (1 if steps is None else steps[0])
+        if not all((np.abs(v) < most).all() for v in ends):  # a NaN is not either
             raise _Misfit("its weights or biases are not finite in steps of its result")
 
     def _sum(self, op: Operation) -> bool:

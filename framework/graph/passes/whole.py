@@ -87,7 +87,9 @@ class Wholes:
         x = op.inputs[0] if op.inputs else None
         if op.name == "dequantize_linear":
             q = self._integers(x)
-            return None if q is None else _whole(q, op.attr("x_zero"), np.float32(op.attr("x_scale")), _named(x))
+            return (
+                None if q is None else _whole(q, op.attr("x_zero"), np.array(op.attr("x_scale"), np.float32), _named(x))
+            )
         if op.name == "mul":
             return self._scaled(op)
         if op.name not in ("transpose", "expand_dims"):
