@@ -191,16 +191,16 @@ class Node:
         return self._run.graph(graph, arguments, self.scope, self._run.opsets, self._depth + 1)
 
 
-def to_value(array: np.ndarray) -> Any:
-    """A Tensor, or the array itself where it holds strings."""
+def to_value(array: np.ndarray, who: str = "a value") -> Any:
+    """A Tensor, or the array itself where it holds strings; an error calls it `who`."""
     if array.dtype.kind in "OSU":
         return np.array(
             [v.decode() if isinstance(v, bytes) else str(v) for v in array.reshape(-1)], dtype=object
         ).reshape(array.shape)
-    return to_tensor(array)
+    return to_tensor(array, who)
 
 
-def to_tensor(array: Any) -> Tensor:
+def to_tensor(array: Any, who: str = "a value") -> Tensor:
     """A Tensor of a NumPy array of any type that the core has.
 
     Raises:
@@ -208,7 +208,9 @@ def to_tensor(array: Any) -> Tensor:
     """
     array = np.asarray(array)
     if array.dtype.name not in DTYPES:
-        raise NotSupportedError(f"onnx: the core has no element type {array.dtype}; it has {', '.join(DTYPES)}")
+        raise NotSupportedError(
+            f"onnx: {who} is {array.dtype}; the core has no such element type, it has {', '.join(DTYPES)}"
+        )
     return from_numpy(np.ascontiguousarray(array).reshape(array.shape))
 
 
@@ -275,7 +277,7 @@ class Interpreter:
         """Runs a graph or a body; `arguments` in the order of its inputs."""
         check("levels", depth, "onnx: functions and bodies are nested too deeply")
         scope = Scope(graph, opsets, outer)
-        scope.values.update({name: to_value(a) for name, a in graph.initializers.items()})
+        scope.values.update({name: to_value(a, f"the weight '{name}'") for name, a in graph.initializers.items()})
         scope.values.update({p.name: a for p, a in zip(graph.inputs, arguments, strict=False)})
         for port in graph.inputs[len(arguments) :]:
             scope.values[port.name] = None

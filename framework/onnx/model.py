@@ -43,14 +43,18 @@ _WEIGHT_INPUTS = {
     "Add": (0, 1),
     "Mul": (0, 1),
 }
-_BUFFER_INPUTS = {"BatchNormalization": (3, 4)}  # ... or a buffer; all other initializers are constants
-# For an imported model: convolutions come with transpositions around them, which meet and vanish.
+# ... or a buffer; all other initializers are constants. Weights in 8 bits stay what they are until passes have run.
+_BUFFER_INPUTS = {"BatchNormalization": (3, 4), "DequantizeLinear": (0,), "QuantizeLinear": (0,)}
+# For an imported model: convolutions come with transpositions around them, which meet and vanish; then those between
+# 8-bit numbers work on these.
 IMPORT_PASSES = (
     *INFERENCE_PASSES[: INFERENCE_PASSES.index("freeze_states") + 1],
     "sink_transposes",
+    "fuse_qdq",
     *INFERENCE_PASSES[INFERENCE_PASSES.index("freeze_states") + 1 :],
 )
 FLOATS = ("float32", "float64")
+_WHOLE = ("int8", "uint8", "int32")  # of weights and biases that DequantizeLinear makes fractions of
 
 
 class Model(Layer):
@@ -121,13 +125,14 @@ class Model(Layer):
 
 def weight_kinds(text: ModelText) -> dict[str, str]:
     """ "parameter" or "buffer" for each initializer that is a weight, by how all its readers use it."""
-    floats = {n for n, a in text.graph.initializers.items() if a.dtype.name in FLOATS and a.ndim > 0}
-    uses: dict[str, set[str]] = {name: set() for name in floats}
+    found = {n: a.dtype.name for n, a in text.graph.initializers.items() if a.ndim > 0}
+    floats = {name for name, dtype in found.items() if dtype in FLOATS}
+    uses: dict[str, set[str]] = {name: set() for name, dtype in found.items() if dtype in (*FLOATS, *_WHOLE)}
     inner = _names_inside(text)
     for node in text.graph.nodes:
         for i, name in enumerate(node.inputs):
             if name in uses:
-                is_weight = node.domain == "" and i in _WEIGHT_INPUTS.get(node.op, ())
+                is_weight = node.domain == "" and name in floats and i in _WEIGHT_INPUTS.get(node.op, ())
                 is_buffer = node.domain == "" and i in _BUFFER_INPUTS.get(node.op, ())
                 uses[name].add("parameter" if is_weight else "buffer" if is_buffer else "constant")
     for port in text.graph.outputs:

@@ -13,12 +13,14 @@ import numpy as np
 
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import name_of, place_of
-from framework.graph.passes.rewriter import Rewriter
+from framework.graph.passes.rewriter import Rewriter, shape_only
 from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.observers import Observer, bounds_of
 from framework.quantization.ranges import SMALLEST, Places, Roles, Steps
-from framework.quantization.weights import array_of, constant_of, rounded_rows
+from framework.quantization.weights import array_of, constant_of, rounded_bias, rounded_rows
+
+MOST_ROUNDED = 1 << 22  # steps of a bias that float32 holds so that they are found again
 
 
 def separate(program: Program) -> None:
@@ -177,12 +179,6 @@ def data_of(op: Operation) -> list[Value]:
     return [v for v, shape in read if v is not None and not shape and v.dtype == "float32"]
 
 
-def shape_only(op: Operation) -> list[bool]:
-    """Of each input, whether only its shape is read."""
-    last = len(op.info.inputs) - 1
-    return [bool(op.info.inputs[min(i, last)]["shape_only"]) for i in range(len(op.inputs))]
-
-
 def image_of(op: Operation) -> Value:
     """What a convolution reads."""
     x = op.inputs[0]
@@ -280,19 +276,28 @@ class _Writer(Rewriter):
             new.outputs = op.outputs
 
     def _weights(self, op: Operation) -> tuple[Value, Value, Value | None]:
-        """int8 weights, their scales, and the bias without what rounding adds to it."""
+        """int8 weights, their scales, and the bias without what rounding adds to it, on steps of the sums."""
         weight, bias = op.inputs[1], op.input("bias")
         assert weight is not None
         w = array_of(self.program, weight)
         q, scale = rounded_rows(w)
         named = [None if weight.name is None else f"{weight.name}.{end}" for end in ("int8", "scale", "bias")]
-        if self._correct and (bias is None or bias in self.program.constants):
-            shift = _mean_error(q * scale[:, None, None, None] - w, self._images._seen[image_of(op)].means)
-            before = np.zeros(len(w)) if bias is None else array_of(self.program, bias)
-            bias = constant_of(self.program, (before - shift).astype(np.float32), named[2])
-        else:
+        if self._images._method == "trained" or not (bias is None or bias in self.program.constants):
             self._float(bias, op.where)
+        elif bias is not None or self._correct:
+            b = np.zeros(len(w)) if bias is None else array_of(self.program, bias)
+            if self._correct:
+                b = b - _mean_error(q * scale[:, None, None, None] - w, self._images._seen[image_of(op)].means)
+            bias = constant_of(self.program, self._on_steps(op, b, scale), named[2])
         return constant_of(self.program, q, named[0]), constant_of(self.program, scale, named[1]), bias
+
+    def _on_steps(self, op: Operation, bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """A bias [K] on steps of the sums: as QDQ files hold it, so that one read back has the same bits."""
+        rounded = rounded_bias(bias, self._images.steps[image_of(op)].scale, scale)
+        if rounded is None:
+            return bias.astype(np.float32)
+        whole, steps = rounded
+        return np.where(np.abs(whole) < MOST_ROUNDED, whole.astype(np.float32) * steps, bias).astype(np.float32)
 
 
 def _mean_error(error: np.ndarray, means: np.ndarray) -> np.ndarray:

@@ -23,10 +23,13 @@ class Steps:
 
     @classmethod
     def of(cls, low: float, high: float) -> Steps:
-        """Those of a range that includes 0, which they hold exactly; [-1, 1] where nothing but 0 was seen."""
+        """Those of a range that includes 0, which they hold exactly; [-1, 1] where nothing but 0 was seen.
+
+        The scale is a float32, as files hold it.
+        """
         if high - low < SMALLEST:
             low, high = -1.0, 1.0
-        scale = (high - low) / 255
+        scale = float(np.float32((high - low) / 255))
         return cls(scale, int(np.clip(np.rint(-low / scale), 0, 255)))
 
     def attrs(self, name: str) -> dict[str, float | int]:

@@ -27,3 +27,15 @@ def constant_of(program: Program, array: np.ndarray, name: str | None) -> Value:
     value = program.add_constant(from_numpy(array).array())
     value.name = name
     return value
+
+
+def rounded_bias(bias: np.ndarray, x_scale: float, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """A bias [K] in steps of the sums: int32 numbers and float32 steps [K], which runtimes want in QDQ files.
+
+    None where weights of 0 leave no step, or 32 bits do not hold it.
+    """
+    if not (scale > 0).all():
+        return None
+    steps = (scale.astype(np.float64) * x_scale).astype(np.float32)
+    whole = np.rint(bias.astype(np.float64) / np.where(steps > 0, steps, np.nan))
+    return (whole.astype(np.int32), steps) if (np.abs(whole) < 2**30).all() else None

@@ -28,6 +28,7 @@ from framework.graph.passes.layer_norm import fuse_residual_layer_norm
 from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.optimizer import fold_gradient_scale, group_optimizer_steps
 from framework.graph.passes.products import accumulate_products, fuse_activation_grad
+from framework.graph.passes.qdq import fuse_qdq
 from framework.graph.passes.recompute import recompute_activations
 from framework.graph.passes.report import Pass
 from framework.graph.passes.rows import keep_gradient_rows
@@ -44,6 +45,7 @@ PASSES: dict[str, Pass] = {
         freeze_states,
         own_captured_constants,
         sink_transposes,
+        fuse_qdq,
         fold_batch_norm,
         fuse_batch_norm_grad,
         fuse_batch_norm,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -173,20 +173,31 @@ def fuse_activation(program: Program, report: PassReport) -> None:
     _fuse_follower(program, report, _is_activation, _as_activation)
 
 
-def finish_convolutions(program: Program) -> None:
-    """What follows a conv2d becomes its bias, residual and activation, as in the passes; other operators stay."""
+def finish_convolutions(program: Program, names: Collection[str] = ("conv2d",)) -> None:
+    """What follows a conv2d becomes its bias, residual and activation, as in the passes; other operators stay.
+
+    Of products, where `names` has "matmul" too, only what a convolution could end in.
+    """
     report = PassReport("finish_convolutions")
 
     def plain(op: Operation) -> bool:
-        return op.name == "conv2d"
+        return op.name in names
 
     def active(op: Operation) -> bool:
         return plain(op) and op.attr("activation") != "none"
 
+    def ends(op: Operation) -> bool:
+        return is_ending(op, registry.OPS["conv2d"])
+
     _fuse_follower(program, report, _is_add, _as_bias, plain)
     _fuse_follower(program, report, _is_add, _as_residual, plain)
-    _fuse_follower(program, report, _is_activation, _as_activation, plain)
+    _fuse_follower(program, report, ends, _as_activation, plain)
     _fuse_follower(program, report, _is_add, _as_last_residual, active)
+
+
+def is_ending(op: Operation, info: registry.OpInfo) -> bool:
+    """Whether operator `info` may end in what this operation computes."""
+    return not op.info.derivative_of and activation_name(op) in info.choices("activation")
 
 
 def _is_add(op: Operation) -> bool:

@@ -144,4 +144,14 @@ def _sliced(op: Operation, perm: Perm) -> Change:
     return {"axes": [perm[a % len(perm)] for a in axes]}, perm
 
 
-_RULES: dict[str, Callable[[Operation, Perm], Change]] = {"pad": _padded, "slice": _sliced}
+def _each(op: Operation, perm: Perm) -> Change:
+    """Operators of one input that work element by element."""
+    return {}, perm
+
+
+_RULES: dict[str, Callable[[Operation, Perm], Change]] = {
+    "pad": _padded,
+    "slice": _sliced,
+    "quantize_linear": _each,
+    "dequantize_linear": _each,
+}

@@ -65,8 +65,13 @@ class DataReaders(Readers):
 
 def _with_shape_only(op: Operation) -> list[tuple[Value | None, bool]]:
     """Each input, and whether it is read for its shape only."""
+    return list(zip(op.inputs, shape_only(op), strict=True))
+
+
+def shape_only(op: Operation) -> list[bool]:
+    """Of each input, whether only its shape is read."""
     last = len(op.info.inputs) - 1
-    return [(v, op.info.inputs[min(i, last)]["shape_only"]) for i, v in enumerate(op.inputs)]
+    return [bool(op.info.inputs[min(i, last)]["shape_only"]) for i in range(len(op.inputs))]
 
 
 class Rewriter(Readers):

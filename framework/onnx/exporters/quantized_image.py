@@ -11,6 +11,7 @@ import numpy as np
 from framework.graph.ir import Operation, Value
 from framework.onnx.exporters.image import convolved
 from framework.onnx.writer import TO_BACK, Writer, exports
+from framework.quantization.weights import rounded_bias
 
 
 def _steps(w: Writer, op: Operation, name: str, dtype: str) -> list[str]:
@@ -125,11 +126,9 @@ def _bias(w: Writer, op: Operation) -> list[str]:
     if bias is None:
         return []
     known, factors = w.array(bias), w.array(scale)
-    if known is None or factors is None or not (factors > 0).all():
+    rounded = None if known is None or factors is None else rounded_bias(known, op.attr("x_scale"), factors)
+    if rounded is None:
         return [w.get(bias)]
-    steps = (factors.astype(np.float64) * op.attr("x_scale")).astype(np.float32)
-    rounded = np.rint(known.astype(np.float64) / steps)
-    if not (np.abs(rounded) < 2**30).all():
-        return [w.get(bias)]
+    whole, steps = rounded
     zeros = w.constant(np.zeros(len(steps), np.int32))
-    return [w.node("DequantizeLinear", [w.constant(rounded.astype(np.int32)), w.constant(steps), zeros], axis=0)]
+    return [w.node("DequantizeLinear", [w.constant(whole), w.constant(steps), zeros], axis=0)]

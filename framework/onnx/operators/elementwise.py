@@ -146,10 +146,17 @@ def prelu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
     return ops.where(ops.less(x, 0), x * slope, x)
 
 
+def _cut(x: Tensor, least: float, most: float) -> Tensor:
+    """x within limits; those of relu and relu6 become these, which convolutions end in."""
+    if is_float(x) and least == 0.0 and most in (6.0, np.inf):
+        return ops.relu6(x) if most == 6.0 else ops.relu(x)
+    return ops.clip(x, min=least, max=most)
+
+
 @onnx_op("Clip", compute="number")
 def clip_6(node: Node, x: Tensor) -> Tensor:
     """Limits as attributes."""
-    return ops.clip(x, min=node.attr("min", -np.inf), max=node.attr("max", np.inf))
+    return _cut(x, node.attr("min", -np.inf), node.attr("max", np.inf))
 
 
 @onnx_op("Clip", since=11, compute="number")
@@ -160,7 +167,7 @@ def clip(node: Node, x: Tensor, low: Tensor | None = None, high: Tensor | None =
         least = float("-inf") if low is None else float(node.host(low, "min"))
         most = float("inf") if high is None else float(node.host(high, "max"))
         if least <= most:
-            return ops.clip(x, min=least, max=most)
+            return _cut(x, least, most)
     x = x if low is None else ops.maximum(x, low)
     return x if high is None else ops.minimum(x, high)
 

@@ -39,7 +39,7 @@ def global_lp_pool(node: Node, x: Tensor) -> Tensor:
 def _plain(node: Node, x: Tensor) -> list[int] | None:
     """Padding for the core's two-dimensional pooling, where it can do what the node asks for."""
     kernel = node.attr("kernel_shape")
-    if x.ndim != 4 or not is_float(x) or not is_static(node) or any(d != 1 for d in numbers(node, "dilations", 2, 1)):
+    if x.ndim != 4 or not is_static(node) or any(d != 1 for d in numbers(node, "dilations", 2, 1)):
         return None
     pads = pads_of(node, 2) if node.attr("auto_pad", "NOTSET") == "NOTSET" else [(0, 0), (0, 0)]
     shape = shape_of(x)
@@ -52,8 +52,9 @@ def _plain(node: Node, x: Tensor) -> list[int] | None:
 @onnx_op("MaxPool", compute="float")
 def max_pool(node: Node, x: Tensor) -> Any:
     """The largest of each window, and where it stands."""
-    padding = _plain(node, x)
-    if padding is not None and not node.wants(1):
+    takes = is_float(x) or x.dtype in ("uint8", "int8")
+    padding = _plain(node, x) if takes and not node.wants(1) else None
+    if padding is not None:
         y = ops.max_pool2d(
             to_front(x),
             kernel=node.attr("kernel_shape"),
@@ -143,7 +144,7 @@ def _tables(found: Sequence[Window]) -> tuple[np.ndarray, np.ndarray]:
 @onnx_op("AveragePool", compute="float")
 def average_pool(node: Node, x: Tensor) -> Tensor:
     """The mean of each window, of the pixels in it or with the padding."""
-    padding, with_padding = _plain(node, x), bool(node.attr("count_include_pad", 0))
+    padding, with_padding = _plain(node, x) if is_float(x) else None, bool(node.attr("count_include_pad", 0))
     if padding is not None:
         y = ops.avg_pool2d(
             to_front(x),

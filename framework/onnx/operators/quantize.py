@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 
 from framework import ops
+from framework.context import context
 from framework.onnx.interpreter import Node
 from framework.onnx.operators.casts import element_type
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.operators.conv import conv
 from framework.onnx.operators.linear import product
 from framework.onnx.registry import onnx_op
+from framework.ops import internal
 from framework.tensors import Tensor
 
 _RANGE = {"uint8": (0, 255), "int8": (-128, 127), "int32": (-(2**31), 2**31 - 1)}
+
+
+def _as(x: Tensor, dtype: str) -> Tensor:
+    return x if x.dtype == dtype else ops.cast(x, dtype=dtype)
 
 
 def _spread(node: Node, v: Tensor, x: Tensor) -> Tensor:
@@ -34,8 +40,8 @@ def quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: 
     if dtype not in _RANGE:
         raise node.fail(f"quantised numbers of type {dtype} are not supported; {', '.join(_RANGE)} are")
     low, high = _RANGE[dtype]
-    x = ops.cast(x, dtype="float32")
-    q = ops.round(x / _spread(node, ops.cast(scale, dtype="float32"), x))
+    x = _as(x, "float32")
+    q = ops.round(x / _spread(node, _as(scale, "float32"), x))
     if zero is not None:
         q = q + _spread(node, ops.cast(zero, dtype="float32"), x)
     return ops.cast(ops.clip(q, min=float(low), max=float(high)), dtype=dtype)
@@ -46,7 +52,17 @@ def dequantized(node: Node, q: Tensor, scale: Tensor, zero: Tensor | None) -> Te
     x = ops.cast(q, dtype="float32")
     if zero is not None:
         x = x - _spread(node, ops.cast(zero, dtype="float32"), x)
-    return x * _spread(node, ops.cast(scale, dtype="float32"), x)
+    return x * _spread(node, _as(scale, "float32"), x)
+
+
+def _steps(scale: Tensor, zero: Tensor | None) -> tuple[float, int] | None:
+    """The scale and zero point of all of a tensor where the core's 8-bit operators take them; they have no gradient."""
+    if context.grad_enabled or scale.dtype != "float32" or any(v is not None and v.is_traced for v in (scale, zero)):
+        return None
+    if scale.size != 1 or (zero is not None and zero.size != 1):
+        return None
+    step = float(scale.numpy().reshape(()))
+    return (step, 0 if zero is None else int(zero.numpy().reshape(()))) if 1e-30 <= step <= 1e30 else None
 
 
 @onnx_op("QuantizeLinear")
@@ -54,13 +70,19 @@ def quantize_linear(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None = 
     """To uint8 or int8."""
     number = node.attr("output_dtype", 0)
     dtype = zero.dtype if zero is not None else element_type(node, number) if number else "uint8"
+    steps = _steps(scale, zero)
+    if steps is not None and x.dtype == "float32" and dtype in ("uint8", "int8"):
+        return internal.quantize_linear(x, y_scale=steps[0], y_zero=steps[1], dtype=dtype)
     return quantized(node, x, scale, zero, dtype)
 
 
 @onnx_op("DequantizeLinear")
 def dequantize_linear(node: Node, q: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
     """Back to the scale's type."""
-    return ops.cast(dequantized(node, q, scale, zero), dtype=scale.dtype)
+    steps = _steps(scale, zero)
+    if steps is not None and q.dtype in ("uint8", "int8"):
+        return internal.dequantize_linear(q, x_scale=steps[0], x_zero=steps[1])
+    return _as(dequantized(node, q, scale, zero), scale.dtype)
 
 
 @onnx_op("DynamicQuantizeLinear")

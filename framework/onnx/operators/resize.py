@@ -31,13 +31,13 @@ def resize_10(node: Node, x: Tensor, scales: Tensor) -> Tensor:
     return upsample_7(node, x, scales)
 
 
-@onnx_op("Resize", since=11, compute="number")
+@onnx_op("Resize", since=11)
 def resize(
     node: Node, x: Tensor, roi: Tensor | None = None, scales: Tensor | None = None, sizes: Tensor | None = None
 ) -> Tensor:
     """By scales or sizes; nearest, linear or cubic."""
     axes = [axis_of(a, x.ndim) for a in node.attr("axes") or range(x.ndim)]
-    have = [extents(x)[a] for a in axes] if not _plain_nearest(node, scales, sizes, axes) else []
+    have = [extents(x)[a] for a in axes] if not _plain_nearest(node, x, scales, axes) else []
     if scales is not None and scales.size:
         factors = [float(s) for s in node.host(scales, "scales")]
         if not have:
@@ -54,8 +54,10 @@ def resize(
     return _resized(node, x, mode, crop, rounding, axes, factors, wanted, limits)
 
 
-def _plain_nearest(node: Node, scales: Tensor | None, sizes: Tensor | None, axes: Sequence[int]) -> bool:
+def _plain_nearest(node: Node, x: Tensor, scales: Tensor | None, axes: Sequence[int]) -> bool:
     """Whole factors of height and width by repetition: the core's own operator, for every image size."""
+    if not is_float(x) and x.dtype not in ("uint8", "int8"):
+        return False
     if scales is None or not scales.size or scales.is_traced or node.attr("mode", "nearest") != "nearest":
         return False
     if node.attr("coordinate_transformation_mode", "half_pixel") != "asymmetric":
@@ -107,7 +109,7 @@ def _resized(
             x = ops.gather(x, constant(np.clip(_rounded(rounding, at), 0, n - 1), "int64"), axis=axis)
             continue
         weights = _weights(node, mode, at, n, factor)
-        x = x if is_float(x) else ops.cast(x, dtype="float64")
+        x = x if is_float(x) else ops.cast(x, dtype="float32" if "float" in dtype else "float64")
         last = moved(x, axis, -1)
         x = moved(ops.matmul(last, constant(weights.T, x.dtype)), -1, axis)
     if x.dtype != dtype:
