@@ -24,8 +24,9 @@ from framework.control.inline import Inlined
 from framework.errors import TraceError
 from framework.graph import passes
 from framework.graph.ir import Operation, Value
+from framework.graph.passes.rewriter import shape_only
 from framework.ops.dispatch import call_by_name
-from framework.quantization.images import data_of, image_of, shape_only
+from framework.quantization.images import data_of, image_of
 from framework.quantization.quantize import Layers, layers_of
 from framework.quantization.ranges import SMALLEST, SYMMETRIC, Known, Range
 from framework.tensors import Tensor, from_numpy
