@@ -2,9 +2,11 @@
 
 from framework.quantization.observers import METHODS as METHODS
 from framework.quantization.quantize import quantize as quantize
+from framework.quantization.quantize import quantize_trained as quantize_trained
 from framework.quantization.quantize import ranges_of as ranges_of
 from framework.quantization.ranges import Range as Range
 from framework.quantization.ranges import Steps as Steps
+from framework.quantization.ranges import weight_of as weight_of
 from framework.quantization.sensitivity import LayerLoss as LayerLoss
 from framework.quantization.sensitivity import sensitivity as sensitivity
 from framework.quantization.simulation import simulated as simulated

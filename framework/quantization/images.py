@@ -110,8 +110,11 @@ class Images:
                 sums += 1
         return [Roles(tuple(role for v in group for role in does.get(v, ())), tuple(group)) for group in self._groups()]
 
-    def rewrite(self, report: PassReport, bias_correction: bool) -> None:
-        """Puts 8-bit operations in the place of those that were chosen; says so in `report`."""
+    def rewrite(self, report: PassReport, bias_correction: bool | None) -> None:
+        """Puts 8-bit operations in the place of those that were chosen; says so in `report`.
+
+        `bias_correction`: see `quantize`; biases are rounded to steps of the sums too. None leaves them as they are.
+        """
         report.missed += self._notes
         if self.convolutions:
             _Writer(self, self._program, report, bias_correction).run()
@@ -195,7 +198,7 @@ def _label(op: Operation) -> str:
 class _Writer(Rewriter):
     """Emits the Program with 8-bit operations; a value is rounded, or made float32 again, where it is first read so."""
 
-    def __init__(self, images: Images, program: Program, report: PassReport, bias_correction: bool) -> None:
+    def __init__(self, images: Images, program: Program, report: PassReport, bias_correction: bool | None) -> None:
         super().__init__(program)
         self._images, self._report, self._correct = images, report, bias_correction
         self._eight: dict[Value, Value] = {}  # float32 value -> the same in 8 bits
@@ -282,7 +285,7 @@ class _Writer(Rewriter):
         w = array_of(self.program, weight)
         q, scale = rounded_rows(w)
         named = [None if weight.name is None else f"{weight.name}.{end}" for end in ("int8", "scale", "bias")]
-        if self._images._method == "trained" or not (bias is None or bias in self.program.constants):
+        if self._correct is None or not (bias is None or bias in self.program.constants):
             self._float(bias, op.where)
         elif bias is not None or self._correct:
             b = np.zeros(len(w)) if bias is None else array_of(self.program, bias)

@@ -25,6 +25,8 @@ MODES = ("dynamic", "static")
 SMALLEST_RANGE = 1e-30  # of an input: below, its steps leave the range of float32
 MOST_DEPTH = 1 << 16  # products of a number in [0, 255] with one of at most 128 that 32 bits hold the sum of
 
+_SHOWN = 8
+
 Keep = Sequence[str] | Callable[[Operation], bool]
 
 
@@ -38,7 +40,6 @@ def quantize(
     smallest: int = 4096,
     tables: bool = True,
     bias_correction: bool = True,
-    ranges: Sequence[Range] | None = None,
 ) -> Program:
     """A copy of a Program that computes its products and convolutions in 8 bits; see docs/howto/quantization.md.
 
@@ -63,16 +64,13 @@ def quantize(
         tables: round tables of embeddings too.
         bias_correction: take what rounding its weights adds to a convolution's mean result off its bias (Nagel et al.
             2019, arXiv:1906.04721, section 4.2).
-        ranges: those that training found (see `simulation`), for mode "static" in place of `calibration`: what has one
-            is in 8 bits, everything else stays in float32, and biases stay as they are.
 
     Raises:
         AttributeValueError: an argument is outside of its range, or the Program updates states.
         ShapeError, DTypeError, NumericsError: a batch does not fit the Program, or leads to values that are not finite.
     """
     _check(program, mode, method)
-    if ranges is not None:
-        return _with_ranges(program, ranges)
+    _expect_fits(program, keep)
     new = program.clone()
     new.reports = list(program.reports)
     static = mode == "static"
@@ -107,6 +105,7 @@ def ranges_of(
         AttributeValueError, ShapeError, DTypeError, NumericsError: as `quantize`; or there is nothing to train so.
     """
     _check(program, "static", method)
+    _expect_fits(program, keep)
     new = program.clone()
     found = layers_of(new, _Rewrite(keep, smallest, False, ""))
     inputs = found.inputs()
@@ -128,7 +127,17 @@ def ranges_of(
     return ranges
 
 
-def _with_ranges(program: Program, ranges: Sequence[Range]) -> Program:
+def quantize_trained(program: Program, ranges: Sequence[Range]) -> Program:
+    """A copy of a Program that computes in 8 bits what training found ranges for; all else stays in float32.
+
+    Args:
+        program: as of `quantize`, with the weights that training came to, which are rounded; biases stay as they are.
+        ranges: see `simulation.trained`.
+
+    Raises:
+        AttributeValueError: the Program updates states, or there is a value in 8 bits that no range is known of.
+    """
+    _expect_forward(program)
     new, known = program.clone(), Known(ranges)
     new.reports = list(program.reports)
     rewrite = _Rewrite((), 0, False, "")
@@ -136,7 +145,7 @@ def _with_ranges(program: Program, ranges: Sequence[Range]) -> Program:
     limits = {i: known.ranges[which].steps.scale * SYMMETRIC for i, which in found.ranges_of_products(known).items()}
     found.images.take({v: known.ranges[i].steps for v, i in found.ranges_of_images(known).items()})
     rewrite.run(new, found.chosen, limits, "trained")
-    found.images.rewrite(rewrite.report, False)
+    found.images.rewrite(rewrite.report, None)
     return _cleared(new, rewrite.report, True)
 
 
@@ -225,11 +234,24 @@ def _check(program: Program, mode: str, method: str) -> None:
         raise AttributeValueError(f"quantize: mode is '{mode}'; takes {', '.join(map(repr, MODES))}")
     if method not in METHODS:
         raise AttributeValueError(f"quantize: method is '{method}'; takes {', '.join(map(repr, METHODS))}")
+    _expect_forward(program)
+
+
+def _expect_forward(program: Program) -> None:
     if program.updates:
         raise AttributeValueError(
             f"quantize: the Program updates {len(program.updates)} states, so it trains; give one that only runs "
             "forward"
         )
+
+
+def _expect_fits(program: Program, keep: Keep) -> None:
+    """Refuses a pattern that keeps nothing: it is mistyped, or of another network."""
+    names = sorted({v.name for p in program.programs() for v in (*p.constants, *p.states) if v.name})
+    for pattern in () if callable(keep) else keep:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+            raise AttributeValueError(f"quantize: keep has '{pattern}', which fits no weight; there are {shown}")
 
 
 class _Rewrite:

@@ -69,6 +69,13 @@ class Places:
         return f"{name}#{count}" if count else name
 
 
+def weight_of(role: str) -> str | None:
+    """The name of the weights of the layer that a role is of; None for a sum's, or those of a layer without a name."""
+    place, _, _ = role.rpartition(":")
+    name, _, _ = place.partition("#")
+    return None if name.startswith("sum ") or name in ("matmul", "conv2d") else name
+
+
 class Known:
     """Ranges by what their values do."""
 

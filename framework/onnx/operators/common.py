@@ -8,6 +8,7 @@ import numpy as np
 
 from framework import ops
 from framework.onnx.interpreter import to_tensor
+from framework.ops.axes import axis_of as axis_of
 from framework.tensors import Tensor
 
 
@@ -24,17 +25,6 @@ def constant(array: Any, dtype: str | None = None) -> Tensor:
 def like(x: Tensor, value: float) -> Tensor:
     """A 0-d constant of x's type."""
     return ops.full(shape=(), value=float(value), dtype=x.dtype)
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """A non-negative axis.
-
-    Raises:
-        ValueError: there is no such axis.
-    """
-    if not -rank <= axis < max(rank, 1):
-        raise ValueError(f"axis {axis} of {rank} axes")
-    return axis % rank if rank else 0
 
 
 def to_front(x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework import ops
+from framework.ops.axes import axis_of as axis_of
 from framework.tensors import Tensor
 from framework.tflite.interpreter import Node, to_tensor
 
@@ -48,17 +49,6 @@ def positive(node: Node, *numbers: int) -> list[int]:
     if any(not 1 <= n <= 1 << 16 for n in numbers):
         raise node.fail(f"has a stride, a window or a dilation of {list(numbers)}; each is 1 or more")
     return list(numbers)
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """A non-negative axis.
-
-    Raises:
-        ValueError: there is no such axis.
-    """
-    if not -rank <= axis < max(rank, 1):
-        raise ValueError(f"axis {axis} of {rank} axes")
-    return axis % rank if rank else 0
 
 
 def axes_of(axes: Sequence[int], rank: int) -> list[int]:

@@ -105,7 +105,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         except ImportError as error:
             from framework.extras import install_command
 
-            extra = "grpc" if str(error).startswith(("No module named 'grpc'", "No module named 'google")) else "serve"
+            extra = "grpc" if (error.name or "").partition(".")[0] in ("grpc", "google") else "serve"
             print(f"error: {error}; install what serving needs: {install_command(extra)}", file=sys.stderr)
             return 2
 

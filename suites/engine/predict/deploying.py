@@ -10,12 +10,12 @@ from framework import conv_algorithm, from_numpy, no_grad, program
 from framework.graph import passes
 from framework.graph.ir import Program
 from framework.graph.passes import INFERENCE_PASSES
-from framework.quantization import quantize
+from framework.quantization import quantize_trained
 from suites.engine.contract.capabilities import Publishes
 from suites.engine.contract.task import Task
 from suites.engine.weights.eight_bits import EightBits, float_step
 
-JOINING = ("fuse_separable", "fuse_chains")  # passes that hide layers and sums in operators without an 8-bit form
+_JOINING = ("fuse_separable", "fuse_chains")  # passes that hide layers and sums in operators without an 8-bit form
 
 
 def deployed_program(
@@ -56,8 +56,12 @@ def in_8_bits(
         found: what the model keeps of its training.
         task, batch, algorithm, pass_names: as of `deployed_program`.
     """
-    first = [name for name in pass_names if name not in JOINING]
-    whole = deployed_program(task, batch, algorithm, first)
-    small = quantize(whole, mode="static", ranges=found.trained())
-    passes.run(small, [name for name in pass_names if name in JOINING])
+    whole = deployed_program(task, batch, algorithm, in_whole_layers(pass_names))
+    small = quantize_trained(whole, found.trained())
+    passes.run(small, [name for name in pass_names if name in _JOINING])
     return small
+
+
+def in_whole_layers(pass_names: Sequence[str]) -> list[str]:
+    """Of these passes those after which each layer and sum is an operator of its own, as 8 bits need them."""
+    return [name for name in pass_names if name not in _JOINING]

@@ -224,7 +224,9 @@ def export_run(
     task = open_run(path, weights, others=others)
     small = eight_bits_of(task)
     if small is not None and quantization is not None:
-        raise ConfigError(f"export: {path} was trained in 8 bits (eight_bits) and is exported so; leave out --quantize")
+        raise ConfigError(
+            f"{path} was trained in 8 bits (eight_bits) and is exported so; leave out 8 bits of another way"
+        )
     if seal is not None and (onnx or isinstance(task, Publishes)):
         what = "model.onnx" if onnx else "rows of tables"
         raise NotSupportedError(f"export: {what} cannot be sealed; leave out --encrypt and --sign")

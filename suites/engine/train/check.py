@@ -24,8 +24,10 @@ from suites.engine.contract.task import Task
 from suites.engine.hosts.devices import training_device
 from suites.engine.predict.evaluation import found_on, losses_of, predict_of
 from suites.engine.run import checkpoint
+from suites.engine.train.eight_bits import train_in_8_bits
 from suites.engine.train.train_step import TrainStep, step_of
 from suites.engine.weights import load_wanted
+from suites.engine.weights.eight_bits import float_step
 
 _UPDATES = 2  # the second one runs with what the first one left in the optimizer
 
@@ -40,6 +42,8 @@ def check_runs(config: Config) -> None:
 def _check(config: Config, task: Task, runtime: Runtime) -> None:
     load_wanted(task.model, class_names(task))
     task.begin(None, lambda line: None, runtime.seed)
+    if config.get("eight_bits") is not None:
+        list(train_in_8_bits(task, config, None))
     step = step_of(task, config.part("optimizer"), runtime)
     with task.train_loader(seed=runtime.seed, workers=0) as loader:
         count = runtime.accumulate
@@ -59,7 +63,7 @@ def _check(config: Config, task: Task, runtime: Runtime) -> None:
 def _check_losses(task: Task, batch: Batch) -> None:
     task.model.train()
     with no_grad():
-        terms = task.train_step({name: from_numpy(batch[name]) for name in task.train_inputs})
+        terms = float_step(task.train_step)({name: from_numpy(batch[name]) for name in task.train_inputs})
     losses = {name: term for name, term in terms.items() if isinstance(term, Loss)}
     for name, loss in losses.items():
         if loss.mean.ndim or loss.weight.ndim:

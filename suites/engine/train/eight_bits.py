@@ -17,7 +17,7 @@ from suites.engine.contract.resources import KeepsResources
 from suites.engine.contract.step import OwnStep
 from suites.engine.hosts.agreement import newest_checkpoint
 from suites.engine.names import listing
-from suites.engine.predict.deploying import JOINING, deployed_program
+from suites.engine.predict.deploying import deployed_program, in_whole_layers
 from suites.engine.predict.quantizing import Quantization, calibration_batches
 from suites.engine.weights.eight_bits import EightBits, fold, norms_to_fold, put, put_as
 
@@ -62,8 +62,7 @@ def train_in_8_bits(task: Task, config: Config, kept: RunFolder | None) -> Itera
     for norm, conv in folded.items():
         fold(task.model, norm, conv)
     unfolded = _before_norms(deployed_program(task, first, pass_names=()))
-    names = [name for name in INFERENCE_PASSES if name not in JOINING]
-    program = deployed_program(task, first, pass_names=names)
+    program = deployed_program(task, first, pass_names=in_whole_layers(INFERENCE_PASSES))
     keep = [*settings.keep, *unfolded]
     ranges = ranges_of(program, batches, method=settings.method, keep=keep, smallest=settings.smallest)
     put(task, EightBits(ranges, folded), are_folded=True)

@@ -18,7 +18,7 @@ from framework.errors import CheckpointError
 from framework.graph.ir import Program
 from framework.nn import init
 from framework.nn.layer import buffer
-from framework.quantization import Range, Steps, simulated, trained
+from framework.quantization import Range, Steps, simulated, trained, weight_of
 from suites.engine.contract.losses import Kept, Loss, Scalar
 
 if TYPE_CHECKING:
@@ -145,11 +145,23 @@ def put(task: Task, found: EightBits, *, are_folded: bool = False) -> None:
     """
     for norm, conv in found.folded.items() if not are_folded else ():
         fold(task.model, norm, conv)
+    _expect_weights(task.model, found)
     setattr(task.model, NAME, found)
     for name, parameter in task.model.named_parameters():
         parameter.name = name  # which roles refer to
     for step in _STEPS:
         setattr(task, step, _in_8_bits(getattr(task, step), found))
+
+
+def _expect_weights(model: nn.Layer, found: EightBits) -> None:
+    """Refuse ranges of layers that the model has not: those would compute in float32 without a word."""
+    known = {name for name, _ in model.named_parameters()}
+    for role in (role for each in found.ranges for role in each.roles):
+        name = weight_of(role)
+        if name is not None and name not in known:
+            raise CheckpointError(
+                f"weights of training in 8 bits: the model has no '{name}', which they hold a range of"
+            )
 
 
 def put_as(task: Task, tensors: Mapping[str, Tensor]) -> None:

@@ -8,7 +8,7 @@ from framework import nn, no_grad, ops, program
 from framework.errors import AttributeValueError, NumericsError, TraceError
 from framework.graph.compiled import CompiledProgram
 from framework.graph.passes import INFERENCE_PASSES
-from framework.quantization import Range, Steps, quantize, ranges_of, simulated, trained
+from framework.quantization import Range, Steps, quantize_trained, ranges_of, simulated, trained
 
 PASSES = tuple(name for name in INFERENCE_PASSES if name not in ("fuse_separable", "fuse_chains"))
 
@@ -78,7 +78,7 @@ def bits(layer, x, ranges, factors):
     """What simulation and the kernels give of x."""
     with no_grad():
         found = program(simulated(layer, ranges, lambda: factors))(framework.from_numpy(x)).numpy()
-    small = quantize(traced(layer, x), mode="static", ranges=trained(ranges, factors.numpy()))
+    small = quantize_trained(traced(layer, x), trained(ranges, factors.numpy()))
     (expected,) = CompiledProgram(small).run([framework.from_numpy(x)])
     return found, expected.numpy(), small
 
@@ -213,10 +213,10 @@ def test_ranges_of_another_network_are_refused():
     ranges = ranges_of(traced(layer, x), [[x]], smallest=0)
     less = [Range(tuple(role for role in r.roles if role != "point.weight:y"), r.steps) for r in ranges]
     less = [Range(r.roles[:1] if r.roles[0] == "stem.weight:x" else r.roles, r.steps) for r in less if r.roles]
-    assert quantize(traced(layer, x), mode="static", ranges=less)  # another role of the same values is known
+    assert quantize_trained(traced(layer, x), less)  # another role of the same values is known
     none = [r for r in ranges if "stem.weight:y" not in r.roles]
     with pytest.raises(AttributeValueError, match=r"found no range for stem\.weight:y; its network is another"):
-        quantize(traced(layer, x), mode="static", ranges=none)
+        quantize_trained(traced(layer, x), none)
 
 
 def test_a_network_with_nothing_to_train_is_refused():

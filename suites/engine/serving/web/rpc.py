@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from framework.errors import PaddockError
 from framework.outside import read_bytes
-from suites.engine.serving.errors import Closed, QueueFull, RequestError, shown
+from suites.engine.serving.errors import Closed, RequestError, shown
 from suites.engine.serving.models import Models, Taken
 from suites.engine.serving.web.http import BODY_SECONDS, Bodies, aside
 from suites.engine.serving.web.open_inference import answer, model_described, server_described, user_of, version_of
@@ -40,6 +40,7 @@ from suites.engine.serving.web.rpc_messages import MESSAGES, NOT_SERVING, SERVIC
 SERVICE = "inference.GRPCInferenceService"
 _HEALTH = "grpc.health.v1.Health"
 _CODES = {
+    HTTPStatus.UNAUTHORIZED: grpc.StatusCode.UNAUTHENTICATED,
     HTTPStatus.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
     HTTPStatus.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -253,10 +254,6 @@ class _NoToken(RequestError):
 
 
 def _code(error: PaddockError) -> grpc.StatusCode:
-    if isinstance(error, _NoToken):
-        return grpc.StatusCode.UNAUTHENTICATED
-    if isinstance(error, QueueFull):
-        return grpc.StatusCode.UNAVAILABLE
     status = error.status if isinstance(error, RequestError) else HTTPStatus.BAD_REQUEST
     return _CODES.get(status, grpc.StatusCode.INVALID_ARGUMENT)
 

@@ -1,19 +1,22 @@
 """Training in 8 bits: exports have its numbers, runs continue exactly, weight files say how they are built."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from framework import Tensor, nn, ops
-from framework.errors import CheckpointError, ConfigError
+from framework.errors import CheckpointError, ConfigError, PaddockError
 from framework.io import load_tensors, save_tensors
 from framework.optim import AdamW, Constant
 from framework.predictor import Predictor
+from suites.engine.config.building import read_config
 from suites.engine.config.settings import EightBitsSettings
 from suites.engine.predict.inference import export_run, load, open_run
 from suites.engine.predict.quantizing import Quantization
+from suites.engine.train.check import check_runs
 from suites.engine.train.hooks import Hook
 from suites.engine.train.trainer import Trainer
 from suites.engine.train.training import evaluate_weights, train
@@ -88,12 +91,11 @@ def test_an_export_has_the_numbers_of_training(config):
 
 
 def test_weights_and_steps_are_trained(config):
-    folder = run(config, "a")
-    best = load_tensors(folder / "weights/last.safetensors")
-    assert best["eight_bits.factors"].numpy().size > 3
-    assert (best["eight_bits.factors"].numpy() != 1).any()
-    first = eight_bits_of(open_run(folder)).ranges
-    assert all(r.steps.scale > 0 for r in first)
+    folder = run(config, "a", "runtime.checkpoint={every: 1, keep: 99}")
+    first, last = (load_tensors(folder / f"weights/step_{n:08d}/model.safetensors") for n in (1, 18))
+    assert first["eight_bits.factors"].size > 3
+    for name in ("eight_bits.factors", "first.conv.weight", "first.conv.bias", "hidden.weight"):
+        assert not np.array_equal(first[name].numpy(), last[name].numpy())
 
 
 def test_a_run_continues_bit_for_bit(config):
@@ -134,17 +136,18 @@ def test_an_average_of_weights_is_of_8_bits_too(config):
         ("runtime.precision=bfloat16", "does not go with runtime.precision bfloat16"),
         ("eight_bits.method=best", "method is 'best'; takes 'abs_max'"),
         ("eight_bits.batches=0", "batches"),
-        ("eight_bits.smallest=100000000", "nothing to train; look at keep and smallest"),
+        ("eight_bits.keep=['*']", "nothing to train; look at keep and smallest"),
+        ("eight_bits.keep=['head.*']", r"keep has 'head\.\*', which fits no weight; there are"),
     ],
 )
 def test_what_excludes_it_is_one_error(config, override, message):
-    with pytest.raises(Exception, match=message):
-        run(config, "a", override, *(["eight_bits.keep=['*']"] if "smallest" in override else []))
+    with pytest.raises(PaddockError, match=message):
+        run(config, "a", override)
 
 
 def test_an_export_takes_no_other_quantization(config):
     folder = run(config, "a", "runtime.epochs=1")
-    with pytest.raises(ConfigError, match=r"was trained in 8 bits .* leave out --quantize"):
+    with pytest.raises(ConfigError, match=r"a was trained in 8 bits .* leave out 8 bits of another way"):
         export_run(folder, config.parent / "e", quantization=Quantization())
 
 
@@ -189,3 +192,20 @@ def test_weights_of_one_run_have_a_mean_and_those_of_two_do_not(config):
     files = [folder / "weights/last.safetensors" for folder in (one, two)]
     with pytest.raises(CheckpointError, match="steps of their own, which have no mean"):
         average(files, config.parent / "m.safetensors")
+
+
+def test_ranges_of_layers_that_are_not_there_are_one_error(config):
+    folder = run(config, "a", "runtime.epochs=1")
+    path = folder / "weights/best.safetensors"
+    tensors = load_tensors(path)
+    found = EightBits.read(tensors["eight_bits.plan"].numpy())
+    gone = [replace(r, roles=tuple(role.replace("first.", "gone.") for role in r.roles)) for r in found.ranges]
+    save_tensors(path, {**tensors, "eight_bits.plan": EightBits(gone, found.folded).plan})
+    with pytest.raises(CheckpointError, match=r"the model has no 'gone\.conv\.weight', which they hold a range of"):
+        open_run(folder)
+
+
+def test_a_check_meets_what_training_would(config):
+    check_runs(read_config(config))
+    with pytest.raises(ConfigError, match="does not go with lora"):
+        check_runs(read_config(config, ["lora={rank: 2}"]))

@@ -197,13 +197,12 @@ def test_compressed_messages_are_not_unpacked(channel):
 def test_damaged_messages_end_nothing(server, channel):
     whole = infer(items("a", "b c"), outputs=["results"]).SerializeToString()
     rng = random.Random(0)
-    codes = set()
     for _ in range(300):
         data = bytearray(whole)
         for _ in range(rng.randint(1, 4)):
             data[rng.randrange(len(data))] = rng.randrange(256)
         with contextlib.suppress(grpc.RpcError):
-            codes.add("OK" if call(channel, "ModelInfer", bytes(data[: rng.randint(1, len(data))])) is not None else "")
+            call(channel, "ModelInfer", bytes(data[: rng.randint(1, len(data))]))
     assert call(channel, "ServerReady").ready and server.models.inside == 0
 
 
