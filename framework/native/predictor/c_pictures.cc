@@ -4,6 +4,25 @@
 using paddock::c_api::bad_argument;
 using paddock::c_api::expect;
 using paddock::c_api::guarded;
+using paddock::pictures::PreparedPictures;
+
+namespace {
+
+// Boxes or points of a picture's input, led back to the picture by `work`.
+template <class Work>
+paddock_status led_back(Work work, const paddock_prepared* prepared, int32_t picture, const float* given,
+                        const char* what, int64_t count, float* back) {
+  return guarded([&] {
+    expect(prepared, "prepared");
+    if (count < 0) bad_argument("count is ", count);
+    if (!count) return;
+    expect(given, what);
+    expect(back, "back");
+    (prepared->pictures().*work)(picture, given, count, back);
+  });
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -17,7 +36,7 @@ paddock_status paddock_prepare(paddock_predictor* p, const paddock_picture* pict
     paddock::c_api::each_given(pictures, count, "pictures", [&](const paddock_picture& picture) {
       given.push_back({picture.height, picture.width, picture.row_bytes, picture.pixels});
     });
-    paddock::pictures::PreparedPictures made(p->self->metadata(), p->self->pixel_limit(), given);
+    PreparedPictures made(p->self->metadata(), p->self->pixel_limit(), given);
     *prepared = new paddock_prepared{std::move(made), paddock::c_api::input_names(p)};
   });
 }
@@ -37,26 +56,12 @@ paddock_status paddock_prepared_input(const paddock_prepared* prepared, int32_t 
 
 paddock_status paddock_boxes_back(const paddock_prepared* prepared, int32_t picture, const float* boxes, int64_t count,
                                   float* back) {
-  return guarded([&] {
-    expect(prepared, "prepared");
-    if (count < 0) bad_argument("count is ", count);
-    if (!count) return;
-    expect(boxes, "boxes");
-    expect(back, "back");
-    prepared->pictures().boxes_back(picture, boxes, count, back);
-  });
+  return led_back(&PreparedPictures::boxes_back, prepared, picture, boxes, "boxes", count, back);
 }
 
 paddock_status paddock_points_back(const paddock_prepared* prepared, int32_t picture, const float* points,
                                    int64_t count, float* back) {
-  return guarded([&] {
-    expect(prepared, "prepared");
-    if (count < 0) bad_argument("count is ", count);
-    if (!count) return;
-    expect(points, "points");
-    expect(back, "back");
-    prepared->pictures().points_back(picture, points, count, back);
-  });
+  return led_back(&PreparedPictures::points_back, prepared, picture, points, "points", count, back);
 }
 
 paddock_status paddock_labels_back(const paddock_prepared* prepared, int32_t picture, const uint8_t* labels,

@@ -15,6 +15,8 @@ from suites.nlp.models.ensemble import Ensemble
 from suites.nlp.models.recurrent_writing import AttentionRnn, RecurrentLanguageModel
 from suites.nlp.models.transformer import Transformer
 from suites.nlp.writing import Limits, Prompt, Search, Writer
+from tests.suites.nlp.models.ragged import ragged
+from tests.suites.nlp.writing.helpers import written_steps
 
 from .test_writing import PROSE, SORT
 
@@ -33,13 +35,6 @@ def members():
     return made
 
 
-def ragged(texts):
-    return (
-        framework.tensor(np.concatenate([np.asarray(t, np.int64) for t in texts])),
-        framework.tensor(np.cumsum([0, *map(len, texts)])),
-    )
-
-
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("coverage", [0.0, 0.3])
 def test_each_word_has_the_mean_of_all_members_logits(cached, coverage):
@@ -50,17 +45,11 @@ def test_each_word_has_the_mean_of_all_members_logits(cached, coverage):
     limits = Limits(1, 2, ensemble.past_width, ensemble.memory_width, length=ensemble.max_length)
     search = Search(beam=3, max_length=5, cached=cached, coverage_penalty=coverage)
     writer = Writer([Prompt(source=np.array(s)) for s in SOURCES], limits, search)
-    with framework.no_grad():
-        while (arrays := writer.batch()) is not None:
-            found = {k: t.numpy() for k, t in step({k: framework.from_numpy(a) for k, a in arrays.items()}).items()}
-            live = writer._chooser.live
-            whole = [np.array([1, *h.ids]) for h in live]
-            ends = np.cumsum([len(text) for text in whole]) - 1
-            given = (*ragged([SOURCES[h.text] for h in live]), *ragged(whole))
-            means = np.mean([np.float64(model(*given).numpy()[ends, :12]) for model in models], axis=0)
-            expected = means - np.log(np.exp(means).sum(axis=1, keepdims=True))
-            np.testing.assert_allclose(found["scores"], expected, **CLOSE)
-            writer.take(found)
+    for found, live, whole, ends in written_steps(writer, step):
+        given = (*ragged([SOURCES[h.text] for h in live]), *ragged(whole))
+        means = np.mean([np.float64(model(*given).numpy()[ends, :12]) for model in models], axis=0)
+        expected = means - np.log(np.exp(means).sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(found["scores"], expected, **CLOSE)
 
 
 def test_a_model_with_itself_is_itself():

@@ -25,8 +25,8 @@ Splitter each(Cut cut) {
   };
 }
 
-// Words between characters of some kinds, which are dropped.
-void cut_between(const Characters& text, int kinds, std::vector<Characters>& words) {
+// Words between characters of some kinds, which are dropped, or where they are `kept` each a word by itself.
+void cut_between(const Characters& text, int kinds, bool kept, std::vector<Characters>& words) {
   Characters word;
   for (const char32_t c : text) {
     if (!is_kind(c, kinds)) {
@@ -34,21 +34,7 @@ void cut_between(const Characters& text, int kinds, std::vector<Characters>& wor
       continue;
     }
     words.push_back(word);
-    word.clear();
-  }
-  words.push_back(word);
-}
-
-// The same where each of those characters is a word by itself.
-void cut_alone(const Characters& text, int kinds, std::vector<Characters>& words) {
-  Characters word;
-  for (const char32_t c : text) {
-    if (!is_kind(c, kinds)) {
-      word.push_back(c);
-      continue;
-    }
-    words.push_back(word);
-    words.push_back(Characters(1, c));
+    if (kept) words.push_back(Characters(1, c));
     word.clear();
   }
   words.push_back(word);
@@ -253,8 +239,8 @@ Splitter sequence_of(const Json& json) {
 Splitter bert_splitter() {
   return each([](const Characters& text, std::vector<Characters>& words) {
     std::vector<Characters> parts;
-    cut_between(text, kSpace, parts);
-    for (const auto& part : parts) cut_alone(part, kPunctuation, words);
+    cut_between(text, kSpace, false, parts);
+    for (const auto& part : parts) cut_between(part, kPunctuation, true, words);
   });
 }
 
@@ -286,7 +272,8 @@ Splitter splitter_of(const Json* json) {
   if (type == "ByteLevel")
     return byte_level(truth_of(*json, "add_prefix_space", true), truth_of(*json, "use_regex", true));
   if (type == "Metaspace") return metaspace(*json);
-  if (type == "WhitespaceSplit") return each([](const auto& text, auto& words) { cut_between(text, kSpace, words); });
+  if (type == "WhitespaceSplit")
+    return each([](const auto& text, auto& words) { cut_between(text, kSpace, false, words); });
   if (type == "Whitespace") return each(cut_words);
   if (type == "Split") return split_by_pattern(*json);
   not_done("the pre-tokenizer " + type);

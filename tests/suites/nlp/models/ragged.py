@@ -5,6 +5,12 @@ import numpy as np
 from framework import Tensor, tensor
 
 
+def ragged(texts) -> tuple[Tensor, Tensor]:
+    """Texts of word numbers one behind the other, int64 [T], and where each begins and ends, [B + 1]."""
+    rows = np.concatenate([np.asarray(text, np.int64) for text in texts])
+    return tensor(rows), tensor(np.cumsum([0, *map(len, texts)]))
+
+
 class Batch:
     """Random token ids of sequences of the given lengths.
 

@@ -10,16 +10,11 @@ from suites.nlp.models.copying import Copying
 from suites.nlp.models.recurrent_writing import AttentionRnn
 from suites.nlp.models.transformer import Transformer
 from suites.nlp.writing import Limits, Prompt, Search, Writer
+from tests.suites.nlp.models.ragged import ragged
+from tests.suites.nlp.writing.helpers import written_steps
 
 CLOSE = {"rtol": 0, "atol": 300 * float(np.finfo(np.float32).eps)}  # log-probabilities behind a few layers
 SOURCES = [[3, 4, 5, 3, 2], [6, 2], [7, 8, 9, 10, 11, 3, 2]]
-
-
-def ragged(texts):
-    return (
-        framework.tensor(np.concatenate([np.asarray(t, np.int64) for t in texts])),
-        framework.tensor(np.cumsum([0, *map(len, texts)])),
-    )
 
 
 def transformer(**kwargs):
@@ -53,18 +48,12 @@ def test_each_step_gives_what_all_words_at_once_do(model, cached, traced):
     prompts = [Prompt((4,) * (i == 1), np.array(s)) for i, s in enumerate(SOURCES)]
     limits = Limits(1, 2, model.past_width, model.memory_width, length=16)
     writer = Writer(prompts, limits, Search(beam=2, max_length=5, cached=cached, coverage_penalty=0.2))
-    with framework.no_grad():
-        while (arrays := writer.batch()) is not None:
-            found = {k: t.numpy() for k, t in step({k: framework.from_numpy(a) for k, a in arrays.items()}).items()}
-            live = writer._chooser.live
-            whole = [np.array([1, *h.ids]) for h in live]
-            ends = np.cumsum([len(text) for text in whole]) - 1
-            logits = model(*ragged([SOURCES[h.text] for h in live]), *ragged(whole)).numpy()[ends]
-            np.testing.assert_allclose(found["scores"], ops.log_softmax(framework.tensor(logits)).numpy(), **CLOSE)
-            np.testing.assert_allclose(found["attention"].sum(axis=1), 1.0, **CLOSE)
-            for row, hypothesis in zip(found["attention"], live, strict=True):
-                assert (row[len(SOURCES[hypothesis.text]) :] == 0).all()
-            writer.take(found)
+    for found, live, whole, ends in written_steps(writer, step):
+        logits = model(*ragged([SOURCES[h.text] for h in live]), *ragged(whole)).numpy()[ends]
+        np.testing.assert_allclose(found["scores"], ops.log_softmax(framework.tensor(logits)).numpy(), **CLOSE)
+        np.testing.assert_allclose(found["attention"].sum(axis=1), 1.0, **CLOSE)
+        for row, hypothesis in zip(found["attention"], live, strict=True):
+            assert (row[len(SOURCES[hypothesis.text]) :] == 0).all()
 
 
 def test_what_is_copied_follows_the_paper():

@@ -8,6 +8,8 @@ from framework import nn, ops
 from framework.errors import AttributeValueError, NotSupportedError
 from suites.nlp.models.recurrent_writing import AttentionRnn, DroppedWords, LockedDropout, RecurrentLanguageModel
 from suites.nlp.writing import Limits, Prompt, Search, Writer
+from tests.suites.nlp.models.ragged import ragged
+from tests.suites.nlp.writing.helpers import written_steps
 
 CLOSE = {"rtol": 0, "atol": 100 * float(np.finfo(np.float32).eps)}  # sums of at most 40 terms of order 1, a few layers
 
@@ -20,13 +22,6 @@ def made(kind, *args, **kwargs):
     return model.eval()
 
 
-def ragged(texts):
-    return (
-        framework.tensor(np.concatenate([np.asarray(t, np.int64) for t in texts])),
-        framework.tensor(np.cumsum([0, *map(len, texts)])),
-    )
-
-
 FORMS = [{"cell": "lstm", "layers": 2}, {"cell": "gru", "layers": 1}, {"cell": "lstm", "tied": False}]
 
 
@@ -37,14 +32,9 @@ def test_a_language_model_gives_step_by_step_what_it_gives_at_once(form, cached)
     step = framework.program(lambda x: model.step(**x))
     search = Search(beam=2, max_length=6, cached=cached)
     writer = Writer([Prompt((5, 6, 7)), Prompt((8,))], Limits(1, 2, model.past_width), search)
-    with framework.no_grad():
-        while (arrays := writer.batch()) is not None:
-            found = {k: t.numpy() for k, t in step({k: framework.from_numpy(a) for k, a in arrays.items()}).items()}
-            whole = [np.array([1, *h.ids]) for h in writer._chooser.live]
-            ends = np.cumsum([len(text) for text in whole]) - 1
-            logits = model(*ragged(whole)).numpy()[ends]
-            np.testing.assert_allclose(found["scores"], ops.log_softmax(framework.tensor(logits)).numpy(), **CLOSE)
-            writer.take(found)
+    for found, _, whole, ends in written_steps(writer, step):
+        logits = model(*ragged(whole)).numpy()[ends]
+        np.testing.assert_allclose(found["scores"], ops.log_softmax(framework.tensor(logits)).numpy(), **CLOSE)
 
 
 SOURCES = [[3, 4, 5, 2], [6, 2], [7, 8, 9, 10, 11, 3, 2]]
@@ -58,15 +48,9 @@ def test_a_translator_gives_step_by_step_what_it_gives_at_once(cell, cached):
     limits = Limits(1, 2, model.past_width, model.memory_width)
     prompts = [Prompt((4,) * (i == 1), np.array(s)) for i, s in enumerate(SOURCES)]
     writer = Writer(prompts, limits, Search(beam=2, max_length=5, cached=cached))
-    with framework.no_grad():
-        while (arrays := writer.batch()) is not None:
-            found = {k: t.numpy() for k, t in step({k: framework.from_numpy(a) for k, a in arrays.items()}).items()}
-            live = writer._chooser.live
-            whole = [np.array([1, *h.ids]) for h in live]
-            ends = np.cumsum([len(text) for text in whole]) - 1
-            logits = model(*ragged([SOURCES[h.text] for h in live]), *ragged(whole)).numpy()[ends]
-            np.testing.assert_allclose(found["scores"], ops.log_softmax(framework.tensor(logits)).numpy(), **CLOSE)
-            writer.take(found)
+    for found, live, whole, ends in written_steps(writer, step):
+        logits = model(*ragged([SOURCES[h.text] for h in live]), *ragged(whole)).numpy()[ends]
+        np.testing.assert_allclose(found["scores"], ops.log_softmax(framework.tensor(logits)).numpy(), **CLOSE)
     assert writer.results()[1][0].ids[:1] == (4,)
 
 

@@ -1,7 +1,8 @@
-"""A model of arrays for writers: what comes next is looked up, and what it is asked is checked."""
+"""Writers in tests: by a model of arrays, whose questions are checked, and step by step by a network."""
 
 import numpy as np
 
+from framework import from_numpy, no_grad
 from suites.nlp.writing import Hypothesis, Limits, Prompt, Search, Writer
 
 START, STOP = 0, 1
@@ -36,3 +37,15 @@ def random_table(words=7, seed=0):
         return np.random.default_rng([seed, len(seen), *seen]).normal(size=words) * 2
 
     return table
+
+
+def written_steps(writer, step, start=1):
+    """Writes by a network's `step`; yields what each step gave, the hypotheses it was asked about, their words from
+    `start` on, and the rows of the last word of each, where all stand one behind the other."""
+    with no_grad():
+        while (arrays := writer.batch()) is not None:
+            found = {k: t.numpy() for k, t in step({k: from_numpy(a) for k, a in arrays.items()}).items()}
+            live = writer._chooser.live
+            whole = [np.array([start, *h.ids]) for h in live]
+            yield found, live, whole, np.cumsum([len(text) for text in whole]) - 1
+            writer.take(found)
