@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from framework import no_grad, ops, random
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
@@ -88,12 +86,6 @@ def log_expected(ids: Tensor, words: int, count: int) -> Tensor:
     return ops.cast(ops.log(share), dtype="float32")
 
 
-def log_uniform(words: int) -> np.ndarray:
-    """P of each word, float64 [V]."""
-    k = np.arange(words)
-    return np.asarray(np.log((k + 2) / (k + 1)) / np.log(words + 1))
-
-
 @dataclass(frozen=True)
 class Calm:
     """Penalties on what the last recurrent layer gives (Merity et al. 2017, arXiv:1708.01009), as AWD-LSTM has them.
@@ -107,8 +99,10 @@ class Calm:
     change: float = 0.0
 
     def __post_init__(self) -> None:
-        if min(self.size, self.change) < 0:
-            raise AttributeValueError(f"Calm: size is {self.size} and change {self.change}; they must be 0 or more")
+        if not min(self.size, self.change) >= 0 or not max(self.size, self.change) > 0:
+            raise AttributeValueError(
+                f"Calm: size is {self.size} and change {self.change}; both must be 0 or more, and one above 0"
+            )
 
     def __call__(self, states: States, targets: Tensor, offsets: Tensor) -> dict[str, Loss]:
         """Terms by name.  targets: int64 [T], of which IGNORED fill up; offsets: integer [N + 1]."""

@@ -14,7 +14,7 @@ from suites.engine.train.training import train
 from suites.nlp.losses import IGNORED
 from suites.nlp.models.outputs import AdaptiveSoftmax, States
 from suites.nlp.models.recurrent_writing import RecurrentLanguageModel
-from suites.nlp.sampling import Calm, Sampled, drawn, log_uniform
+from suites.nlp.sampling import Calm, Sampled, drawn
 
 WORDS = 9
 RNG = np.random.default_rng(0)
@@ -31,6 +31,12 @@ def states():
 def of(sampled, others, targets=TARGETS):
     (loss,) = sampled.of(states(), framework.tensor(targets), framework.tensor(np.array(others))).values()
     return float(loss.mean), float(loss.weight)
+
+
+def log_uniform(words):
+    """P of each word, float64 [V]."""
+    k = np.arange(words)
+    return np.log((k + 2) / (k + 1)) / np.log(words + 1)
 
 
 def test_words_are_drawn_log_uniformly():
@@ -100,7 +106,7 @@ def test_penalties_on_activations_are_those_of_awd_lstm():
     found = Calm(2.0, 1.5)(given, framework.tensor(targets), framework.tensor(offsets))
     assert float(found["activation"].mean) == pytest.approx(2.0 * (dropped[:4] ** 2).mean(), rel=1e-5)
     assert float(found["change"].mean) == pytest.approx(1.5 * ((last[1:3] - last[:2]) ** 2).mean(), rel=1e-5)
-    assert Calm()(given, framework.tensor(targets), framework.tensor(offsets)) == {}
+    assert set(Calm(change=1.0)(given, framework.tensor(targets), framework.tensor(offsets))) == {"change"}
 
 
 def test_adaptive_softmax_is_a_distribution_by_its_formula():
@@ -191,3 +197,9 @@ def test_states_have_the_logits_of_the_model_itself():
     assert model.states(ids, offsets, logits=False).logits is None
     with pytest.raises(AttributeValueError, match="count is -1"):
         Sampled(count=-1)
+
+
+@pytest.mark.parametrize("given", [{}, {"size": -1.0, "change": 1.0}, {"size": float("nan"), "change": 1.0}])
+def test_penalties_that_do_nothing_or_reward_are_refused(given):
+    with pytest.raises(AttributeValueError, match="both must be 0 or more, and one above 0"):
+        Calm(**given)
