@@ -70,9 +70,32 @@ class TransformerDecoderLayer(Layer):
 
         x, y: [T, D]; memory: [S, D]; offsets, memory_offsets: integer [B + 1].
         """
-        x = self._add(self.norm1, x, lambda h: self.attention(h, offsets, causal=True))
-        x = self._add(self.norm2, x, lambda h: self.cross(h, offsets, memory, memory_offsets))
-        return self._add(self.norm3, x, self._feed)
+        return self.around(
+            x,
+            lambda h: self.attention(h, offsets, causal=True),
+            lambda h: self.cross(h, offsets, memory, memory_offsets),
+        )
+
+    def around(
+        self,
+        x: Tensor,
+        attend: Callable[[Tensor], Tensor],
+        look: Callable[[Tensor], Tensor],
+        product: Callable[[Linear, Tensor], Tensor] = Linear.__call__,
+    ) -> Tensor:
+        """The layer with attentions of the caller's.
+
+        Args:
+            x: [T, D].
+            attend: in place of the self-attention, rows [T, D] to rows.
+            look: in place of the attention to the source.
+            product: computes the other linear layers.
+
+        Returns y [T, D].
+        """
+        x = self._add(self.norm1, x, attend)
+        x = self._add(self.norm2, x, look)
+        return self._add(self.norm3, x, lambda h: product(self.down, self._activation(product(self.up, h))))
 
     def continued(
         self,
@@ -106,19 +129,13 @@ class TransformerDecoderLayer(Layer):
             own.extend(rows)
             return y
 
-        x = self._add(self.norm1, x, attend)
-
         def look(h: Tensor) -> Tensor:
             watch(h)
             return self.cross.attend(h, groups, *memory, memory_offsets)
 
-        x = self._add(self.norm2, x, look)
-        return self._add(self.norm3, x, self._feed), own[0], own[1]
+        return self.around(x, attend, look), own[0], own[1]
 
     def _add(self, norm: LayerNorm, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
             return x + self.dropout(part(norm(x)))
         return norm(x + self.dropout(part(x)))
-
-    def _feed(self, x: Tensor) -> Tensor:
-        return self.down(self._activation(self.up(x)))

@@ -7,7 +7,8 @@ import framework
 from framework import no_grad, random
 from framework.errors import AttributeValueError
 from suites.nlp.models.language_model import LanguageModel
-from suites.nlp.models.paged import PagedSteps, in_8_bits
+from suites.nlp.models.paged import PagedSteps
+from suites.nlp.models.paged.cache import in_8_bits
 
 FORMS = {
     "llama": {"kv_heads": 2},
@@ -118,7 +119,7 @@ def test_a_place_beyond_the_model_is_refused_and_leaves_the_cache():
     texts = Texts(model, words(70))
     texts.tables[0] = np.arange(20)
     texts.step({0: 5})
-    before = texts.steps._keys[0].numpy().copy()
+    before = texts.steps._cache.keys[0].numpy().copy()
     with pytest.raises(AttributeValueError, match="64"):
         texts.step({0: 65})
-    assert np.array_equal(texts.steps._keys[0].numpy(), before)
+    assert np.array_equal(texts.steps._cache.keys[0].numpy(), before)

@@ -1,0 +1,112 @@
+"""PagedPairs: a Transformer whose target's keys and values lie in pages, and its sources' beside them.
+
+A source is read once, alone, so that what is kept of it has the same bits whoever else writes. Its keys and values in
+each layer's attention to the source are as wide as those of the target's words, so both take pages of one cache.
+
+Letters: S source words, T new words, B texts, P pages of a text, Q pages of a source, R words whose next is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from framework import nn, no_grad, ops, program
+from framework.tensors import Tensor
+from suites.nlp.models.paged.cache import PageCache, Places, RowProducts, layers_of
+from suites.nlp.models.transformer import Transformer
+from suites.nlp.models.writing import told
+
+
+class PagedPairs:
+    """The steps of a `Transformer` with a cache of pages.
+
+    Args:
+        model: it, without copying and with sines and cosines of places; see `fits`.
+        pages: of the cache.
+        page: words of one.
+        int8: weights of the decoder's products in 8 bits, with a scale for each 64 columns.
+    """
+
+    def __init__(self, model: Transformer, *, pages: int, page: int = 16, int8: bool = False) -> None:
+        model.eval()
+        self._model = model
+        self._layers: list[nn.TransformerDecoderLayer] = list(model.decoder)  # type: ignore[arg-type]
+        self._cache = PageCache(len(self._layers), model.width, pages=pages, page=page)
+        matrices = [each.weight for each in layers_of(model.decoder)]
+        self._products = RowProducts([*matrices, model.target.words.weight] if int8 else ())
+        self._run, self._read = program(self._step), program(self._source)
+
+    @staticmethod
+    def fits(model: Transformer) -> bool:
+        """Whether its steps are computed here."""
+        layers: list[nn.TransformerDecoderLayer] = list(model.decoder)  # type: ignore[arg-type]
+        return not model.copies and all(layer.attention.relative is None for layer in layers)
+
+    @staticmethod
+    def bytes_of_page(model: Transformer, page: int = 16) -> int:
+        """What a page of the cache takes."""
+        return 4 * page * model.past_width
+
+    def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
+        """Write what the model makes of a source to pages.  source: S words; pages: Q of them that hold S."""
+        ids = np.asarray(source, np.int64)
+        arrays = {
+            "source": ids,
+            "offsets": np.array([0, len(ids)], np.int64),
+            "tables": np.asarray(pages, np.int64)[None],
+            "lengths": np.array([len(ids)], np.int64),
+        }
+        with no_grad():
+            self._read(arrays)
+
+    def __call__(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Log-probabilities [R, V] of the words behind `rows`, and totals [R], which make them logits again.
+
+        Args:
+            arrays: as `PagedSteps` takes them; source_tables int64 [B, Q] and source_lengths int64 [B], of what each
+                text is written to.
+        """
+        arrays = dict(arrays)
+        # Each word looks at its whole source: to attention, which shows a word no later ones, it is a text of one word.
+        counts = np.diff(arrays["offsets"])
+        arrays["look_offsets"] = np.arange(len(arrays["ids"]) + 1)
+        arrays["look_tables"] = np.repeat(arrays.pop("source_tables"), counts, axis=0)
+        arrays["look_lengths"] = np.repeat(arrays.pop("source_lengths"), counts)
+        with no_grad():
+            found = self._run(arrays)
+        return found["scores"].numpy(), found["totals"].numpy()
+
+    def _source(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        ids, offsets = arrays["source"], arrays["offsets"]
+        slots, places = self._cache.slots(Places(offsets, arrays["tables"], arrays["lengths"]), ids)
+        memory = self._model.encode(ids, offsets).memory
+        for i, layer in enumerate(self._layers):
+            self._cache.write(i, slots, *layer.cross.keys_and_values(memory))
+        return {"places": places}
+
+    def _step(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        model, cache, product = self._model, self._cache, self._products.layer
+        texts = Places(arrays["offsets"], arrays["tables"], arrays["lengths"])
+        sources = Places(arrays["look_offsets"], arrays["look_tables"], arrays["look_lengths"])
+        # All data is checked before the first write, so that states are written in place.
+        asked = ops.gather(arrays["ids"], arrays["rows"])
+        slots, places = cache.slots(texts, arrays["ids"])
+        x = model.target(arrays["ids"], places)
+        for i, layer in enumerate(self._layers):
+            own, cross = layer.attention, layer.cross
+
+            def attend(h: Tensor, i: int = i, own: nn.MultiHeadAttention = own) -> Tensor:
+                q, k, v = ops.split(product(own.qkv, h), axis=1, sizes=[own.inner] * 3)
+                cache.write(i, slots, k, v)
+                return product(own.out, cache.attend(i, q, texts, heads=own.heads, scale=own.scale))
+
+            def look(h: Tensor, i: int = i, cross: nn.CrossAttention = cross) -> Tensor:
+                found = cache.attend(i, product(cross.q, h), sources, heads=cross.heads, scale=cross.scale)
+                return product(cross.out, found)
+
+            x = layer.around(x, attend, look, product)
+        x = ops.gather(x, arrays["rows"])
+        x = x if model.decoder_norm is None else model.decoder_norm(x)
+        return told(self._products.rows(x, model.target.words.weight)) | {"asked": asked}
