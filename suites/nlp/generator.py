@@ -1,81 +1,55 @@
-"""LanguageGenerator: a language model with its tokenizer and its chats, as a generation engine takes it."""
+"""Models that write, with their tokenizers, as a generation engine takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError
-from suites.engine.contract.capabilities.generating import CacheSettings, Sampling
+from suites.engine.contract.capabilities.generating import CacheSettings, Prompt, Sampling, TextGenerator
+from suites.nlp.models.base import TextModel
 from suites.nlp.models.language_model import LanguageModel
-from suites.nlp.models.paged import PagedSteps
+from suites.nlp.models.paged import PagedPairs, PagedSteps
+from suites.nlp.models.transformer import Transformer
 from suites.nlp.problems.language_modeling import LanguageModeling
+from suites.nlp.problems.text_to_text import TextToText
+from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.sequences import Sequencer
+from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.writing import Limits, Search
 from suites.nlp.writing.chats import ChatTemplate
 from suites.nlp.writing.sampling import Sampler
 
+_TOKENS = 1 << 20  # of a cache at most
+_TEXTS = 64  # of a small translator's cache at most
 
-class LanguageGenerator:
-    """See `suites.engine.contract.capabilities.generating.TextGenerator`.
+
+class _Generator:
+    """What both kinds share; see `suites.engine.contract.capabilities.generating.TextGenerator`.
 
     Args:
-        model: what writes.
-        problem: whether texts open with a token, and how words are chosen where a request does not say so.
-        sequencer: texts to tokens.
+        steps: of the model.
+        tokenizer: of what is written.
         limits: of the model.
-        settings: of the cache.
-
-    Raises AttributeValueError for a cache that has no page, or a model with other products than linear layers'.
+        context: tokens of a text at most.
+        pages: of the cache.
+        page: tokens of one.
     """
 
+    longest_source = 0
+
     def __init__(
-        self,
-        model: LanguageModel,
-        problem: LanguageModeling,
-        sequencer: Sequencer,
-        limits: Limits,
-        settings: CacheSettings,
+        self, steps: PagedSteps | PagedPairs, tokenizer: Tokenizer, limits: Limits, context: int, pages: int, page: int
     ) -> None:
-        self._problem, self._sequencer, self._limits = problem, sequencer, limits
-        assert model.max_length is not None
-        self.page, self.stop, self.context = settings.page, limits.stop, model.max_length
-        # Pages beyond what all sequences of a step can fill are of no use to a small model.
-        size = PagedSteps.bytes_of_page(model, settings.page)
-        self.pages = min(int(settings.megabytes * 2**20 / size), (1 << 20) // settings.page)
-        if self.pages < 1:
-            raise AttributeValueError(
-                f"the cache of {settings.megabytes:g} MB is less than a page of {settings.page} tokens, which takes "
-                f"{size / 2**20:.2f} MB (--cache-mb)"
-            )
-        self._steps = PagedSteps(model, pages=self.pages, page=settings.page, int8=settings.int8)
-
-    @cached_property
-    def _chat(self) -> ChatTemplate:
-        tokenizer = self._sequencer.tokenizer
-        if tokenizer.chat is None:
-            raise NotSupportedError("this model has no chat template; ask /v1/completions")
-        return ChatTemplate(tokenizer.chat, tokenizer.around)
-
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a prompt, behind the token that opens a text where the model was trained with one."""
-        ids = self._ids(text)
-        return [self._limits.start, *ids] if self._problem.opens or not ids else ids
-
-    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-        """The tokens of the prompt that the model's chat template makes."""
-        return self._ids(self._chat.prompt(messages)) or [self._limits.start]
-
-    def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self._sequencer.tokens([text])[0].ids.tolist()
-        return ids
+        self._steps, self._tokenizer, self._limits = steps, tokenizer, limits
+        self.context, self.stop, self.pages, self.page = context, limits.stop, pages, page
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of tokens."""
-        return self._sequencer.tokenizer.text(ids)
+        return self._tokenizer.text(ids)
 
     def chooser(self, sampling: Sampling, number: int, prompt: Sequence[int]) -> Sampler:
         """What chooses the tokens of a prompt's result `number`."""
@@ -93,3 +67,121 @@ class LanguageGenerator:
         """Scores and totals; words beyond the vocabulary, which a model may have rows for, are left out."""
         scores, totals = self._steps(arrays)
         return scores[:, : self._limits.words], totals
+
+
+class LanguageGenerator(_Generator):
+    """A language model with its tokenizer and its chats.
+
+    Args:
+        model: what writes.
+        problem: whether texts open with a token, and how words are chosen where a request does not say so.
+        sequencer: texts to tokens.
+        limits: of the model.
+        settings: of the cache.
+
+    Raises AttributeValueError for a cache that has no page, or a model with other products than linear layers'.
+    """
+
+    temperature: float = 1.0  # OpenAI's defaults
+    new_tokens: int | None = 16
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        problem: LanguageModeling,
+        sequencer: Sequencer,
+        limits: Limits,
+        settings: CacheSettings,
+    ) -> None:
+        self._problem, self._sequencer = problem, sequencer
+        assert model.max_length is not None
+        pages = _pages(settings, PagedSteps.bytes_of_page(model, settings.page), _TOKENS)
+        steps = PagedSteps(model, pages=pages, page=settings.page, int8=settings.int8)
+        super().__init__(steps, sequencer.tokenizer, limits, model.max_length, pages, settings.page)
+
+    @cached_property
+    def _chat(self) -> ChatTemplate:
+        tokenizer = self._sequencer.tokenizer
+        if tokenizer.chat is None:
+            raise NotSupportedError("this model has no chat template; ask /v1/completions")
+        return ChatTemplate(tokenizer.chat, tokenizer.around)
+
+    def encode(self, text: str) -> Prompt:
+        """The tokens of a prompt, behind the token that opens a text where the model was trained with one."""
+        ids = self._ids(text)
+        return Prompt([self._limits.start, *ids] if self._problem.opens or not ids else ids)
+
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> Prompt:
+        """The tokens of the prompt that the model's chat template makes."""
+        return Prompt(self._ids(self._chat.prompt(messages)) or [self._limits.start])
+
+    def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
+        """Raises NotSupportedError: a language model has no source."""
+        raise NotSupportedError("LanguageGenerator: a language model has no source")
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._sequencer.tokens([text])[0].ids.tolist()
+        return ids
+
+
+class TranslationGenerator(_Generator):
+    """A Transformer with its tokenizers: a prompt is a source, and what is written a translation or summary of it.
+
+    Args:
+        model: what writes; `PagedPairs.fits` it.
+        problem: how words are chosen where a request does not say so.
+        sequencer: texts to tokens.
+        limits: of the model.
+        settings: of the cache.
+
+    Raises AttributeValueError for a cache that has no page, or a model with other products than linear layers'.
+    """
+
+    new_tokens: int | None = None
+
+    def __init__(
+        self, model: Transformer, problem: TextToText, sequencer: Sequencer, limits: Limits, settings: CacheSettings
+    ) -> None:
+        context = model.max_length
+        assert context is not None
+        self._sequencer, self.temperature, self.longest_source = sequencer, problem.search.temperature, context
+        most = _TEXTS * 2 * (context + settings.page)
+        pages = _pages(settings, PagedPairs.bytes_of_page(model, settings.page), min(most, _TOKENS))
+        self._pairs = PagedPairs(model, pages=pages, page=settings.page, int8=settings.int8)
+        super().__init__(self._pairs, sequencer.writing, limits, context, pages, settings.page)
+
+    def encode(self, text: str) -> Prompt:
+        """The source's tokens with the one that closes it, and the token that what is written begins with."""
+        source, closing = self._sequencer.tokens([text])[0].ids.tolist(), self._sequencer.tokenizer.closing
+        assert closing is not None  # `TextToText` asks for it
+        return Prompt([self._limits.start], [*source, closing])
+
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> Prompt:
+        """Raises NotSupportedError: there is no template."""
+        raise NotSupportedError("this model writes a text to another one and has no chats; ask /v1/completions")
+
+    def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
+        """Write what is kept of a source to its pages."""
+        self._pairs.read(source, pages)
+
+
+def generator_of(
+    model: TextModel, problem: WritingProblem, sequencer: Sequencer, limits: Limits
+) -> Callable[[CacheSettings], TextGenerator] | None:
+    """What makes a generator of a model; None of one whose steps are not computed in pages."""
+    if isinstance(model, LanguageModel) and isinstance(problem, LanguageModeling):
+        return lambda settings: LanguageGenerator(model, problem, sequencer, limits, settings)
+    if isinstance(model, Transformer) and isinstance(problem, TextToText) and PagedPairs.fits(model):
+        return lambda settings: TranslationGenerator(model, problem, sequencer, limits, settings)
+    return None
+
+
+def _pages(settings: CacheSettings, size: int, most: int) -> int:
+    """Pages of `size` bytes in a cache; not more than `most` tokens fill, which a small model has no use for."""
+    pages = min(int(settings.megabytes * 2**20 / size), most // settings.page)
+    if pages < 1:
+        raise AttributeValueError(
+            f"the cache of {settings.megabytes:g} MB is less than a page of {settings.page} tokens, which takes "
+            f"{size / 2**20:.2f} MB (--cache-mb)"
+        )
+    return pages

@@ -10,17 +10,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.errors import CheckpointError, DataError, NotSupportedError
+from framework.errors import CheckpointError, DataError
 from suites.engine.config import build_value, plain
 from suites.engine.contract.batch import Batch, Found
-from suites.engine.contract.capabilities.generating import CacheSettings
+from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.mistyped import is_like_path, missing_file
 from suites.nlp.filling import Filling
-from suites.nlp.generator import LanguageGenerator
-from suites.nlp.models.language_model import LanguageModel
+from suites.nlp.generator import generator_of
+from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Problem
-from suites.nlp.problems.language_modeling import LanguageModeling
 from suites.nlp.problems.reranking import Reranking
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer
@@ -187,12 +186,9 @@ class WritingProcessor(TextProcessor):
         """Each step of writing has other shapes than the one before."""
         return self._writes.on_host(arrays)
 
-    def generator(self, model: LanguageModel, settings: CacheSettings) -> LanguageGenerator:
-        """A generator of a language model; NotSupportedError where texts are written to a source."""
-        if not isinstance(self._writes, LanguageModeling):
-            name = type(self._writes).__name__
-            raise NotSupportedError(f"{name}: only language models write for a generation engine")
-        return LanguageGenerator(model, self._writes, self.sequencer, self._limits, settings)
+    def generator(self, model: TextModel) -> Callable[[CacheSettings], TextGenerator] | None:
+        """What makes a generator of a model; None of one whose steps are not computed in pages."""
+        return generator_of(model, self._writes, self.sequencer, self._limits)
 
     def prepare(self, items: Sequence[Any]) -> Batch:
         """The first step for a few examples; they go along as "item"."""

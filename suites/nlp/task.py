@@ -38,7 +38,6 @@ from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.models.ensemble import Ensemble
 from suites.nlp.models.heads import SequenceClassifier
-from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.vectors import vector_width
 from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems import Classification, Problem
@@ -264,11 +263,8 @@ class NlpTask(DataTask[TrainData, EvalData]):
         self.model = Ensemble([model for model in models if isinstance(model, WritingModel)])
 
     def generator(self, processor: Processor) -> Callable[[CacheSettings], TextGenerator] | None:
-        """What makes a generator of a language model; None for others."""
-        if not isinstance(processor, WritingProcessor) or not isinstance(self.model, LanguageModel):
-            return None
-        model = self.model
-        return lambda settings: processor.generator(model, settings)
+        """What makes a generator of a model that writes step by step in pages; None for others."""
+        return processor.generator(self.model) if isinstance(processor, WritingProcessor) else None
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Examples of the evaluation set, evenly spread over it."""

@@ -9,6 +9,7 @@ from framework.errors import PaddockError
 
 _MOST_SHOWN = 2000  # characters of a message; what is wrong may be as long as the body
 _BEFORE_PATHS = "'\"`([{<=,"
+_ROUTES = ("/v1/", "/v2/")  # of this server, no folders
 
 
 def shown(error: object) -> str:
@@ -20,6 +21,8 @@ def _without_folders(found: re.Match[str]) -> str:
     word = found[0]
     for at, letter in enumerate(word):
         if letter == "/" and (at == 0 or word[at - 1] in _BEFORE_PATHS) and "/" in word[at + 1 :]:
+            if word.startswith(_ROUTES, at):
+                return word
             return word[:at] + word.rpartition("/")[2]
     return word
 

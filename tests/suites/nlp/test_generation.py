@@ -98,7 +98,7 @@ def test_the_same_seed_gives_the_same_text_alone_beside_others_and_in_pieces(ask
 
 def test_a_text_is_what_a_writer_writes_with_these_scores(model):
     generator = model.generator(CacheSettings(megabytes=1))
-    prompt = generator.encode("a small house")
+    prompt = generator.encode("a small house").tokens
 
     search = Search(temperature=1.3, top_p=0.9, repetition_penalty=1.2, max_length=20, seed=5, cached=False)
     limits = Limits(generator.stop, generator.stop, 0, words=None, length=128)

@@ -1,12 +1,13 @@
 """What a model that writes token by token is to a generation engine: the engine knows tokens as numbers only.
 
-Letters: T new tokens, B sequences, P pages of a sequence, R tokens whose next is asked for, V tokens of the vocabulary.
+Letters: T new tokens, B sequences, P pages of a sequence, Q pages of a source, R tokens whose next is asked for, V
+tokens of the vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,6 +56,22 @@ class Sampling:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class Prompt:
+    """What a text is written to.
+
+    Attributes:
+        tokens: that it begins with, at least one.
+        source: tokens of what is translated or summed up; none of a model that goes on with a text.
+    """
+
+    tokens: list[int]
+    source: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.tokens) + len(self.source)
+
+
 class Chooses(Protocol):
     """Chooses the tokens of one sequence, one after the other."""
 
@@ -69,21 +86,27 @@ class TextGenerator(Protocol):
     """A model that writes, with a cache of pages.
 
     Attributes:
-        context: tokens of a sequence at most, the prompt among them.
+        context: tokens of a sequence at most, those of its prompt among them.
+        longest_source: tokens of a source at most; 0 for a model without one.
         pages: of the cache.
         page: tokens of one.
         stop: the token that ends a text.
+        temperature: where a request names none.
+        new_tokens: of a text at most, where a request names no number; None for as many as there is room for.
     """
 
     context: int
+    longest_source: int
     pages: int
     page: int
     stop: int
+    temperature: float
+    new_tokens: int | None
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a prompt, at least one."""
+    def encode(self, text: str) -> Prompt:
+        """The tokens of a prompt."""
 
-    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> Prompt:
         """The tokens of a prompt that messages with `role` and `content` make.
 
         Raises NotSupportedError for a model without a template, DataError where its template refuses them.
@@ -95,10 +118,14 @@ class TextGenerator(Protocol):
     def chooser(self, sampling: Sampling, number: int, prompt: Sequence[int]) -> Chooses:
         """What chooses the tokens of a prompt's result `number`; AttributeValueError for a value out of bounds."""
 
+    def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
+        """Write what is kept of a source to its Q pages; never called of a model without one."""
+
     def step(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Scores [R, V], log-probabilities, and totals [R], which make them logits, of the tokens behind `rows`.
 
         Args:
             arrays: ids int64 [T], offsets int64 [B + 1], tables int64 [B, P], lengths int64 [B] as of
-                `ops.paged_attention`, rows int64 [R].
+                `ops.paged_attention`, rows int64 [R]; of a model with sources also source_tables int64 [B, Q] and
+                source_lengths int64 [B].
         """

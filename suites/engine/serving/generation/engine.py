@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError, PaddockError
-from suites.engine.contract.capabilities.generating import Chooses, Sampling, TextGenerator
+from suites.engine.contract.capabilities.generating import Chooses, Prompt, Sampling, TextGenerator
 from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
 from suites.engine.serving.generation.pool import PagePool
 from suites.engine.serving.generation.scheduler import Part, Scheduler
@@ -77,7 +77,7 @@ class Wish:
     """What a request asks for.
 
     Attributes:
-        prompt: tokens.
+        prompt: what is written to.
         new_tokens: to write at most; None for as many as there may be.
         results: how many texts.
         sampling: how tokens are chosen.
@@ -85,7 +85,7 @@ class Wish:
         client: who asks: turns are shared out among clients.
     """
 
-    prompt: Sequence[int]
+    prompt: Prompt
     new_tokens: int | None = None
     results: int = 1
     sampling: Sampling = field(default_factory=Sampling)
@@ -118,7 +118,7 @@ class Ticket:
 
     @property
     def reused(self) -> int:
-        """Tokens of the prompt that were in the cache; of several results, of the first."""
+        """Tokens of the prompt, and of its source, that were in the cache; of several results, of the first."""
         return next((r.tokens.reused for r in self.results if r.tokens.reused is not None), 0)
 
 
@@ -145,16 +145,16 @@ class Engine:
         self._gone: list[Ticket] = []
         self._changed = threading.Condition()
         self._closed = False
-        self._span = -(-generator.context // generator.page)  # pages of a table
+        self._span = self.pool.pages_of(generator.context)  # pages of a table
+        self._source_span = self.pool.pages_of(generator.longest_source)
         self._thread = threading.Thread(target=self._work, name="generation", daemon=True)
 
     def warm_up(self) -> None:
         """Run a step, so that the first request is not slow.  What it writes to the cache nobody reads."""
-        one = np.array([1], np.int64)
-        tables = np.zeros((1, self._span), np.int64)
-        offsets = np.array([0, 1], np.int64)
-        arrays = {"ids": one - 1, "offsets": offsets, "tables": tables, "lengths": one, "rows": one - 1}
-        self.generator.step(arrays)
+        one = Tokens("", [0], 2, [0] if self.generator.longest_source else [], pages=[0], source_pages=[0])
+        if one.source:
+            self.generator.read(one.source, one.source_pages)
+        self.generator.step(self._arrays([Part(one, 0, 1)]))
 
     # -- from any thread
     def start(self) -> None:
@@ -184,7 +184,7 @@ class Engine:
         choosers = [self._chooser(wish, number) for number in range(wish.results)]
         ticket = Ticket(deliver, time.monotonic() + self.limits.seconds)
         for number, chooser in enumerate(choosers):
-            tokens = Tokens(wish.client, list(wish.prompt), most)
+            tokens = Tokens(wish.client, list(wish.prompt.tokens), most, wish.prompt.source)
             growing = Growing(self.generator.text, wish.stops)
             ticket.results.append(_Result(ticket, number, tokens, chooser, growing))
         with self._changed:
@@ -204,7 +204,7 @@ class Engine:
 
     def _most(self, wish: Wish) -> int:
         """Tokens of the prompt and of what is written, at most."""
-        length, limits = len(wish.prompt), self.limits
+        length, source, limits = len(wish.prompt.tokens), len(wish.prompt.source), self.limits
         if wish.new_tokens is not None and not 1 <= wish.new_tokens <= limits.new_tokens:
             raise RequestError(f"max_tokens: is {wish.new_tokens}; it must lie between 1 and {limits.new_tokens}")
         if not 1 <= wish.results <= limits.results:
@@ -216,21 +216,25 @@ class Engine:
                 f"the prompt has {length} tokens; the model has places for {self.generator.context}, one of them at "
                 "least for the answer"
             )
+        if source > self.generator.longest_source:
+            raise RequestError(
+                f"the prompt has {source} tokens; the model reads {self.generator.longest_source} at most"
+            )
         asked = limits.new_tokens if wish.new_tokens is None else wish.new_tokens
         most = min(length + asked, self.generator.context)
-        room = self.pool.size * self.pool.page
+        room = (self.pool.size - self.pool.pages_of(source)) * self.pool.page
         if wish.new_tokens is None:  # whoever names no number gets what there is room for
             most = min(most, room)
         if most > room or most <= length:
             raise TooLarge(
-                f"the prompt has {length} tokens and the answer may have {max(most - length, 1)}; the cache has room "
-                f"for {room} (--cache-mb)"
+                f"the prompt has {length + source} tokens and the answer may have {max(most - length, 1)}; the cache "
+                f"has room for {self.pool.size * self.pool.page} (--cache-mb)"
             )
         return most
 
     def _chooser(self, wish: Wish, number: int) -> Chooses:
         try:
-            return self.generator.chooser(wish.sampling, number, wish.prompt)
+            return self.generator.chooser(wish.sampling, number, wish.prompt.tokens)
         except PaddockError as error:
             raise RequestError(str(error).partition(": ")[2] or str(error)) from None
 
@@ -244,13 +248,13 @@ class Engine:
                     return
                 self._take_in()
                 parts = self.scheduler.plan()
+            parts = [part for part in parts if self._read(part)]
             if not parts:
                 continue
             try:
                 scores, totals = self.generator.step(self._arrays(parts))
             except Exception as error:
-                self._say(f"a step of generation failed ({type(error).__name__}: {error})")
-                self._fail(parts, Broken(f"a step of generation failed: {error}"))
+                self._fail(parts, "a step of generation", error)
                 continue
             with self._changed:
                 self.scheduler.done(parts)
@@ -258,6 +262,21 @@ class Engine:
             self.computed += sum(part.end - part.begin for part in parts)
             for part, row, total in zip([p for p in parts if p.asks], scores, totals, strict=True):
                 self._choose(self._results[part.sequence], row, float(total))
+
+    def _read(self, part: Part) -> bool:
+        """See to it that the source of a sequence is in its pages; False where that failed, and it is told."""
+        sequence = part.sequence
+        if sequence.source_is_read:
+            return True
+        try:
+            self.generator.read(sequence.source, sequence.source_pages)
+        except Exception as error:
+            self._fail([part], "reading a source", error)
+            return False
+        with self._changed:
+            self.scheduler.read(sequence)
+        self.computed += len(sequence.source)
+        return True
 
     def _take_in(self) -> None:
         """Let in who is new, let go who is gone or late."""
@@ -284,7 +303,14 @@ class Engine:
             row[: len(part.sequence.pages)] = part.sequence.pages
         ids = np.concatenate([np.array(p.sequence.tokens[p.begin : p.end], np.int64) for p in parts])
         rows = offsets[1:][[part.asks for part in parts]] - 1
-        return {"ids": ids, "offsets": offsets, "tables": tables, "lengths": lengths, "rows": rows}
+        arrays = {"ids": ids, "offsets": offsets, "tables": tables, "lengths": lengths, "rows": rows}
+        if not self._source_span:
+            return arrays
+        sources = np.zeros((len(parts), self._source_span), np.int64)
+        for row, part in zip(sources, parts, strict=True):
+            row[: len(part.sequence.source_pages)] = part.sequence.source_pages
+        source_lengths = np.array([len(part.sequence.source) for part in parts], np.int64)
+        return arrays | {"source_tables": sources, "source_lengths": source_lengths}
 
     def _choose(self, result: _Result, scores: np.ndarray, total: float) -> None:
         tokens = result.tokens
@@ -309,10 +335,11 @@ class Engine:
         elif new:
             result.ticket.deliver(Piece(result.number, new, result.written))
 
-    def _fail(self, parts: Sequence[Part], error: RequestError) -> None:
+    def _fail(self, parts: Sequence[Part], what: str, error: Exception) -> None:
+        self._say(f"{what} failed ({type(error).__name__}: {error})")
         for part in parts:
             result = self._results[part.sequence]
-            self._drop(result, Piece(result.number, error=error))
+            self._drop(result, Piece(result.number, error=Broken(f"{what} failed: {error}")))
 
     def _drop(self, result: _Result, piece: Piece) -> None:
         with self._changed:

@@ -2,7 +2,8 @@
 
 Sequences join and leave between steps (continuous batching, Yu et al. 2022, Orca). A step has the next token of every
 sequence that writes, and parts of prompts as far as its tokens reach. Where pages run out, the sequence that came last
-gives its own back and waits; what it wrote becomes a part of its prompt. Whose turn it is to come in is decided by the
+gives its own back and waits; what it wrote becomes a part of its prompt. What a sequence is written to, its source, is
+read as a whole before its first step, and has pages of its own. Whose turn it is to come in is decided by the
 tokens that clients had so far (virtual token counters, Sheng et al. 2024, arXiv:2401.00588).
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from framework.errors import AttributeValueError
-from suites.engine.serving.generation.pool import ROOT, Digest, PagePool, digest_of
+from suites.engine.serving.generation.pool import Digest, PagePool, digest_of, root_of
 
 
 @dataclass(eq=False)
@@ -24,19 +25,30 @@ class Sequence:
         client: who asked.
         tokens: the prompt, and what was written so far.
         most: tokens that there may be in the end, the prompt among them.
+        source: tokens that it is written to; none of a model without a source.
         computed: tokens whose keys and values are in the cache.
-        reused: tokens of the prompt that were in the cache when it came in first.
+        reused: tokens of prompt and source that were in the cache when it came in first.
         pages: where they are.
         digests: of its full pages.
+        source_pages: where those of the source are, or will be.
+        source_is_read: whether they are there.
     """
 
     client: str
     tokens: list[int]
     most: int
+    source: list[int] = field(default_factory=list)
     computed: int = 0
     reused: int | None = None
     pages: list[int] = field(default_factory=list)
     digests: list[Digest] = field(default_factory=list)
+    source_pages: list[int] = field(default_factory=list)
+    source_is_read: bool = False
+
+    @property
+    def root(self) -> Digest:
+        """What stands before its tokens: what is kept of them depends on the source."""
+        return root_of(self.source)
 
 
 @dataclass(frozen=True)
@@ -80,16 +92,20 @@ class Scheduler:
         """Sequences that wait."""
         return sum(map(len, self._waiting.values()))
 
-    def fits(self, most: int) -> bool:
-        """Whether a sequence of so many tokens has room in the pool when it is alone."""
-        return self._pages_of(most) <= self.pool.size
+    def fits(self, most: int, source: int = 0) -> bool:
+        """Whether a sequence of so many tokens, and its source's, has room in the pool when it is alone."""
+        return self.pool.pages_of(most) + self.pool.pages_of(source) <= self.pool.size
 
     def add(self, sequence: Sequence) -> None:
         """Let a sequence wait; AttributeValueError for one that never has room."""
-        if not sequence.tokens or sequence.most <= len(sequence.tokens) or not self.fits(sequence.most):
+        if (
+            not sequence.tokens
+            or sequence.most <= len(sequence.tokens)
+            or not self.fits(sequence.most, len(sequence.source))
+        ):
             raise AttributeValueError(
-                f"Scheduler: a sequence of {len(sequence.tokens)} tokens that grows to {sequence.most} does not fit "
-                f"into {self.pool.size} pages of {self.pool.page}"
+                f"Scheduler: a sequence of {len(sequence.tokens)} tokens that grows to {sequence.most}, and a source "
+                f"of {len(sequence.source)}, do not fit into {self.pool.size} pages of {self.pool.page}"
             )
         if sequence.client not in self._served:  # who was away is not owed for it
             self._served[sequence.client] = min(self._served.values(), default=0)
@@ -105,7 +121,10 @@ class Scheduler:
         self._tidy(sequence.client)
 
     def plan(self) -> list[Part]:
-        """What the next step computes; nothing where nothing is to do.  `done` says that it was."""
+        """What the next step computes; nothing where nothing is to do.  `done` says that it was.
+
+        Sources of these sequences that are not read are to be read before; `read` says that it was done.
+        """
         parts: dict[Sequence, Part] = {}
         room = self._tokens
         writing = [s for s in self._running if len(s.tokens) - s.computed == 1]
@@ -117,8 +136,15 @@ class Scheduler:
             room -= self._prompt(sequence, room, parts)
         while room > 0 and len(self._running) < self._sequences and (joined := self._next()) is not None:
             room -= self._prompt(joined, room, parts)
+            room -= 0 if joined.source_is_read else len(joined.source)
         # Who gave its pages back in between is no part of the step, or begins anew.
         return [part for s, part in parts.items() if s in self._running and part.begin == s.computed]
+
+    def read(self, sequence: Sequence) -> None:
+        """Take in that the source of a sequence is in its pages, which are known to others from now on."""
+        sequence.source_is_read = True
+        self._served[sequence.client] += len(sequence.source)
+        self.pool.publish_source(sequence.source_pages, sequence.source)
 
     def done(self, parts: Iterable[Part]) -> None:
         """Take in that parts were computed: their pages are known to others from now on."""
@@ -128,7 +154,7 @@ class Scheduler:
             self._served[sequence.client] += part.end - part.begin
             page = self.pool.page
             for full in range(len(sequence.digests), sequence.computed // page):
-                before = sequence.digests[-1] if sequence.digests else ROOT
+                before = sequence.digests[-1] if sequence.digests else sequence.root
                 digest = digest_of(before, sequence.tokens[full * page : (full + 1) * page])
                 sequence.digests.append(digest)
                 self.pool.publish(sequence.pages[full], digest)
@@ -148,26 +174,34 @@ class Scheduler:
             return None
         client = min(clients, key=lambda name: self._served[name])
         sequence = self._waiting[client][0]
-        known, idle = self.pool.count(sequence.tokens)
-        growing = sum(len(s.pages) < self._pages_of(min(len(s.tokens) + 1, s.most)) for s in self._running)
-        if self._pages_of(len(sequence.tokens) + 1) - known + idle + growing > self.pool.available:
+        pool, source, root = self.pool, sequence.source, sequence.root
+        known, idle = map(sum, zip(pool.count(sequence.tokens, root), pool.count_source(source), strict=True))
+        growing = sum(len(s.pages) < pool.pages_of(min(len(s.tokens) + 1, s.most)) for s in self._running)
+        whole = pool.pages_of(len(sequence.tokens) + 1) + pool.pages_of(len(source))
+        if whole - known + idle + growing > pool.available:
             return None
         self._waiting[client].popleft()
-        sequence.pages = self.pool.find(sequence.tokens)
-        sequence.computed = len(sequence.pages) * self.pool.page
+        sequence.pages = pool.find(sequence.tokens, root)
+        sequence.computed = len(sequence.pages) * pool.page
+        sequence.source_pages = pool.find_source(source)
+        sequence.source_is_read = len(sequence.source_pages) == pool.pages_of(len(source))
         if sequence.reused is None:
-            sequence.reused = sequence.computed
+            sequence.reused = sequence.computed + (len(source) if sequence.source_is_read else 0)
+        if not sequence.source_is_read:
+            taken = pool.take(pool.pages_of(len(source)))
+            assert taken is not None  # there were as many
+            sequence.source_pages = taken
         sequence.digests = []
         for full in range(len(sequence.pages)):
-            own = sequence.tokens[full * self.pool.page : (full + 1) * self.pool.page]
-            sequence.digests.append(digest_of(sequence.digests[-1] if full else ROOT, own))
+            own = sequence.tokens[full * pool.page : (full + 1) * pool.page]
+            sequence.digests.append(digest_of(sequence.digests[-1] if full else root, own))
         self._running.append(sequence)
         return sequence
 
     def _reach(self, sequence: Sequence, end: int) -> bool:
         """Give a sequence pages for its first `end` tokens, from those that came last if need be."""
         while True:
-            wanted = self._pages_of(end) - len(sequence.pages)
+            wanted = self.pool.pages_of(end) - len(sequence.pages)
             taken = self.pool.take(max(wanted, 0))
             if taken is not None:
                 sequence.pages += taken
@@ -181,13 +215,12 @@ class Scheduler:
 
     def _give_back(self, sequence: Sequence) -> None:
         self.pool.release(sequence.pages)
+        self.pool.release(sequence.source_pages)
         sequence.pages, sequence.digests, sequence.computed = [], [], 0
+        sequence.source_pages, sequence.source_is_read = [], False
 
     def _tidy(self, client: str) -> None:
         if not self._waiting.get(client):
             self._waiting.pop(client, None)
             if all(s.client != client for s in self._running):
                 self._served.pop(client, None)
-
-    def _pages_of(self, tokens: int) -> int:
-        return -(-tokens // self.pool.page)

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import StreamingResponse
 
 from framework.errors import NotSupportedError, PaddockError
+from suites.engine.contract.capabilities.generating import Prompt
 from suites.engine.serving.errors import Cancelled, NotThere, RequestError, TooLarge, shown
 from suites.engine.serving.generation.engine import Engine, Piece, Ticket, Wish
 from suites.engine.serving.models import Models
@@ -39,11 +40,11 @@ def add_generation(app: FastAPI, models: Models, bodies: Bodies) -> None:
         models: the models, some of which write; they run.
         bodies: of requests.
     """
-    most, characters = models.settings.max_values, models.settings.max_chars
+    values, characters = models.settings.max_values, models.settings.max_chars
 
     async def read(request: Request, schema: type[Form]) -> Form:
         async with bodies.of(request) as body:
-            asked = await aside(len(body), parse, schema, body, most)
+            asked = await aside(len(body), parse, schema, body, values)
         asked.check()
         return asked
 
@@ -56,7 +57,8 @@ def add_generation(app: FastAPI, models: Models, bodies: Bodies) -> None:
             _check_length("prompt", max(map(len, asked.prompts())), characters)
             name, engine = _writer(models, request, asked)
             prompts = [await asyncio.to_thread(engine.generator.encode, text) for text in asked.prompts()]
-            return await _written(request, engine, _Answer(asked, name, asked.new_tokens(), False), prompts)
+            most = asked.new_tokens(engine.generator.new_tokens)
+            return await _written(request, engine, _Answer(asked, name, most, False), prompts)
 
         return await _in_openai_form(answer, CompletionRequest)
 
@@ -187,7 +189,7 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     return list(found.values())
 
 
-async def _written(request: Request, engine: Engine, answer: _Answer, prompts: Sequence[Sequence[int]]) -> Response:
+async def _written(request: Request, engine: Engine, answer: _Answer, prompts: Sequence[Prompt]) -> Response:
     asked = answer.asked
     user, host = asked.user, request.client.host if request.client else ""
     texts = _Texts(engine)
@@ -197,7 +199,7 @@ async def _written(request: Request, engine: Engine, answer: _Answer, prompts: S
                 prompt,
                 answer.new_tokens,
                 1 if asked.n is None else asked.n,
-                asked.sampling(),
+                asked.sampling(engine.generator.temperature),
                 asked.stops(),
                 f"user {user}" if user else f"host {host}",
             )

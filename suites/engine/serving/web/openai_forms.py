@@ -30,7 +30,9 @@ class Asked(pydantic.BaseModel):
 
     model: str | None = pydantic.Field(None, description="A model's name; it has to be served here.")
     max_tokens: int | None = pydantic.Field(None, description="Tokens of a text at most.")
-    temperature: float | None = pydantic.Field(None, description="0 takes the likeliest token; by default 1.")
+    temperature: float | None = pydantic.Field(
+        None, description="0 takes the likeliest token; by default 1, 0 of a model that translates."
+    )
     top_p: float | None = pydantic.Field(None, description="Among the likeliest with this probability together.")
     top_k: int | None = pydantic.Field(None, description="Among so many likeliest; no key of OpenAI's.")
     min_p: float | None = pydantic.Field(None, description="Of this share of the likeliest; no key of OpenAI's.")
@@ -63,11 +65,11 @@ class Asked(pydantic.BaseModel):
         """Texts that end one."""
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
 
-    def sampling(self) -> Sampling:
-        """How tokens are chosen; by chance of its own without a seed."""
+    def sampling(self, temperature: float) -> Sampling:
+        """How tokens are chosen; by chance of its own without a seed.  temperature: where none is asked for."""
         seed = secrets.randbits(63) if self.seed is None else self.seed % _SEEDS
         return Sampling(
-            1.0 if self.temperature is None else self.temperature,
+            temperature if self.temperature is None else self.temperature,
             self.top_p,
             self.top_k,
             self.min_p,
@@ -98,9 +100,9 @@ class CompletionRequest(Asked):
         """The texts."""
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
-    def new_tokens(self) -> int:
-        """OpenAI's default is 16."""
-        return 16 if self.max_tokens is None else self.max_tokens
+    def new_tokens(self, most: int | None) -> int | None:
+        """Tokens of a text at most.  most: where none is asked for."""
+        return most if self.max_tokens is None else self.max_tokens
 
 
 class TextPart(pydantic.BaseModel):

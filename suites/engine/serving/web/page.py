@@ -62,5 +62,5 @@ def _described(served: Served) -> dict[str, Any]:
         "takes_files": takes_files,
         "example": None if takes_files else processor.example(),
         "bare": sorted(version.service.input_types()) if isinstance(processor, BareTensors) else None,
-        "writes": version.engine is not None,
+        "writes": version.engine is not None and not version.engine.generator.longest_source,
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, DataError
-from suites.engine.contract.capabilities.generating import Sampling
+from suites.engine.contract.capabilities.generating import Prompt, Sampling
 from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
 from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
 
@@ -18,7 +18,7 @@ WORDS = 50
 class Counting:
     """After token t comes t + 1; 49 ends a text, and 48 is no number.  It keeps its cache as an engine says."""
 
-    context, stop = 40, 49
+    context, stop, longest_source = 40, 49, 0
 
     def __init__(self, pages=20, page=4):
         self.pages, self.page = pages, page
@@ -26,7 +26,7 @@ class Counting:
         self.gate, self.steps, self.computed = threading.Semaphore(10**9), 0, 0
 
     def encode(self, text):
-        return [int(word) for word in text.split()]
+        return Prompt([int(word) for word in text.split()])
 
     def text(self, ids):
         return "".join(f"{number} " for number in ids)
@@ -53,6 +53,42 @@ class Counting:
         scores[np.arange(len(last)), last + 1] = 0
         scores[last == 47 + 1] = np.nan
         return scores, np.zeros(len(last), np.float32)
+
+
+class Repeating(Counting):
+    """Writes the tokens of its source, then 49; 47 in a source is a bug."""
+
+    longest_source, page = 20, 4
+
+    def __init__(self, pages=40, page=4):
+        super().__init__(pages, page)
+        self.read_tokens = 0
+
+    def read(self, source, pages):
+        self.read_tokens += len(source)
+        if 47 in source:
+            raise RuntimeError("a bug")
+        rows = self.rows(np.array(pages), len(source))
+        self.cache[rows] = source
+
+    def rows(self, pages, count):
+        places = np.arange(count)
+        return pages[places // self.page] * self.page + places % self.page
+
+    def step(self, arrays):
+        self.gate.acquire()
+        self.computed += len(arrays["ids"])
+        scores = np.full((len(arrays["rows"]), WORDS), -10.0, np.float32)
+        for b, (begin, end) in enumerate(zip(arrays["offsets"][:-1], arrays["offsets"][1:], strict=True)):
+            rows = self.rows(arrays["tables"][b], arrays["lengths"][b])
+            self.cache[rows[len(rows) - (end - begin) :]] = arrays["ids"][begin:end]
+            source = self.cache[self.rows(arrays["source_tables"][b], arrays["source_lengths"][b])]
+            written = self.cache[rows][1:]
+            assert (written == source[: len(written)]).all()  # what it reads is its own, of both sides
+            if end - 1 in arrays["rows"]:
+                row = arrays["rows"].tolist().index(end - 1)
+                scores[row, source[len(written)] if len(written) < len(source) else 49] = 0
+        return scores, np.zeros(len(scores), np.float32)
 
 
 @pytest.mark.parametrize("limits", [{"new_tokens": 0}, {"waiting": 0}, {"step_tokens": -1}, {"seconds": 0.0}])
@@ -92,9 +128,9 @@ def engine():
 class Told:
     """What a request is told."""
 
-    def __init__(self, engine, prompt, **wish):
+    def __init__(self, engine, prompt, source=(), **wish):
         self.pieces = queue.Queue()
-        self.ticket = engine.submit(Wish(prompt, **wish), self.pieces.put)
+        self.ticket = engine.submit(Wish(Prompt(prompt, list(source)), **wish), self.pieces.put)
 
     def result(self):
         """Text, tokens, and why it is done."""
@@ -133,6 +169,38 @@ def test_a_common_prefix_is_computed_once(engine):
     other = Told(own, list(range(21)), new_tokens=1)
     assert other.result()[0] == "21 "
     assert own.generator.computed - before == 1 and other.ticket.reused == 20
+
+
+def test_texts_are_written_to_their_own_sources_when_pages_run_out(engine):
+    own = engine(Repeating(pages=12), sequences=6, step_tokens=5)
+    asked = [[k % 40, 1, *range(k % 15)] for k in range(30)]
+    told = [Told(own, [0], source, client=f"c{k % 3}") for k, source in enumerate(asked)]
+    for source, each in zip(asked, told, strict=True):
+        assert each.result() == ("".join(f"{n} " for n in source), len(source) + 1, "stop")
+    assert own.pool.available == 12
+
+
+def test_a_source_is_read_once_and_what_was_written_to_another_is_not_shared(engine):
+    own = engine(Repeating())
+    source = list(range(10))
+    assert Told(own, [0], source).result()[1] == 11
+    again = Told(own, [0], source)
+    assert again.result()[1] == 11 and own.generator.read_tokens == 10 and again.ticket.reused == 10 + 0
+    other = Told(own, [0, *range(9)], [*range(9), 30])
+    assert other.result() == ("30 ", 2, "stop")
+    assert own.generator.read_tokens == 20 and other.ticket.reused == 0
+
+
+def test_a_source_that_cannot_be_read_fails_its_text_only(engine):
+    own = engine(Repeating())
+    bad, good = Told(own, [0], [47, 1]), Told(own, [0], [3, 4])
+    with pytest.raises(Broken, match="reading a source failed: a bug"):
+        bad.result()
+    assert good.result()[0] == "3 4 " and own.pool.available == own.pool.size
+    with pytest.raises(RequestError, match="has 21 tokens; the model reads 20 at most"):
+        Told(own, [0], [1] * 21)
+    with pytest.raises(TooLarge, match="the cache has room for 16"):
+        Told(engine(Repeating(pages=4)), [0], [1] * 14)
 
 
 def test_a_cancelled_text_frees_its_pages_and_ends_nobody_elses(engine):
@@ -187,7 +255,7 @@ def test_a_step_that_fails_fails_its_texts_and_the_next_is_written(engine):
 def test_what_cannot_be_written_is_refused(engine, wish, error, match):
     own = engine(Counting(pages=3), new_tokens=30)
     with pytest.raises(error, match=match):
-        own.submit(Wish(**wish), lambda piece: None)
+        own.submit(Wish(**{**wish, "prompt": Prompt(wish["prompt"])}), lambda piece: None)
 
 
 def test_a_thousand_requests_with_one_page_wait_or_are_turned_away(engine):
@@ -223,8 +291,8 @@ def test_clients_take_turns(engine):
     own = engine(generator, sequences=1)
     order = []
     for k in range(6):
-        own.submit(Wish([1], 3, client="many"), lambda piece, k=k: piece.finish and order.append(f"many {k}"))
-    own.submit(Wish([1], 3, client="one"), lambda piece: piece.finish and order.append("one"))
+        own.submit(Wish(Prompt([1]), 3, client="many"), lambda piece, k=k: piece.finish and order.append(f"many {k}"))
+    own.submit(Wish(Prompt([1]), 3, client="one"), lambda piece: piece.finish and order.append("one"))
     generator.gate.release(10**6)
     deadline = time.monotonic() + 10
     while len(order) < 7 and time.monotonic() < deadline:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.errors import AttributeValueError
-from suites.engine.serving.generation.pool import ROOT, PagePool, digest_of
+from suites.engine.serving.generation.pool import ROOT, PagePool, digest_of, root_of
 
 
 def filled(pool, tokens):
@@ -48,6 +48,21 @@ def test_what_nobody_uses_stays_until_it_is_needed_and_ends_go_first():
     assert again == pages[:1] and pool.take(1) is None
     pool.release(taken)
     assert pool.available == 2
+
+
+def test_a_source_is_there_as_a_whole_or_not_at_all():
+    pool = PagePool(4, 2)
+    pages = pool.take(3)
+    pool.publish_source(pages, [1, 2, 3, 4, 5])
+    assert pool.find_source([1, 2, 3, 4, 5]) == pages and pool.hits == 5
+    assert pool.find_source([1, 2, 3, 4]) == pool.find_source([]) == []
+    assert pool.find([1, 2, 3], root_of([1, 2, 3, 4, 5])) == []
+    pool.release(pages)
+    pool.release(pages)
+    assert pool.count_source([1, 2, 3, 4, 5]) == (3, 3)
+    taken = pool.take(2)  # the free one, and the source's last
+    assert pool.find_source([1, 2, 3, 4, 5]) == [] and pool.available == 2
+    pool.release(taken)
 
 
 def test_a_page_cannot_be_released_twice():

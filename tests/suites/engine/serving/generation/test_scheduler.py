@@ -14,19 +14,25 @@ def scheduler(pages=64, page=4, **limits):
 
 
 def step(own, cells=None, ends=lambda sequence: False):
-    """Compute what is planned: a page's cells hold the sequence's tokens so far.  Returns the parts."""
+    """Compute what is planned: a page's cells hold the source and the sequence's tokens so far.  Returns the parts."""
     parts = own.plan()
     for part in parts:
         s, page = part.sequence, own.pool.page
+        if not s.source_is_read:
+            if cells is not None:
+                cells.update({(s.source_pages[t // page], t % page): (t, *s.source) for t in range(len(s.source))})
+            own.read(s)
         assert part.begin == s.computed < part.end <= len(s.tokens) and len(s.pages) * page >= part.end
         for t in range(part.begin, part.end):
             if cells is not None:
-                cells[s.pages[t // page], t % page] = tuple(s.tokens[: t + 1])
+                cells[s.pages[t // page], t % page] = (tuple(s.source), *s.tokens[: t + 1])
     if cells is not None:
         for part in parts:
             s, page = part.sequence, own.pool.page
             for t in range(part.end):  # what attention would read is its own
-                assert cells[s.pages[t // page], t % page] == tuple(s.tokens[: t + 1])
+                assert cells[s.pages[t // page], t % page] == (tuple(s.source), *s.tokens[: t + 1])
+            for t in range(len(s.source)):
+                assert cells[s.source_pages[t // page], t % page] == (t, *s.source)
     own.done(parts)
     for part in parts:
         if part.asks:
@@ -62,6 +68,29 @@ def test_a_common_prefix_is_computed_once():
     parts = [part for part in step(own) if part.sequence in others]
     assert [(part.begin, part.end) for part in parts] == [(1000, 1002)] * 3
     assert [each.reused for each in others] == [1000] * 3
+
+
+def test_a_source_is_read_once_and_has_its_own_continuations():
+    own, cells = scheduler(pages=20, page=2), {}
+    first = Sequence("a", [1, 2, 3], 5, [7, 8, 9])
+    own.add(first)
+    step(own, cells)
+    pages = list(first.source_pages)
+    same, other = Sequence("b", [1, 2, 3], 5, [7, 8, 9]), Sequence("b", [1, 2, 3], 5, [7, 8])
+    own.add(same)
+    own.add(other)
+    step(own, cells)
+    assert same.source_pages == pages and same.reused == 3 + 2 and other.reused == 0
+    while own.running:
+        step(own, cells)
+    assert own.pool.available == 20
+
+
+def test_sources_count_among_the_tokens_of_a_step():
+    own = scheduler(tokens=10)
+    for k in range(5):
+        own.add(Sequence("a", [1], 5, [k] * 6))
+    assert [len(step(own)) for _ in range(4)] == [2, 4, 5, 5]  # a source more as long as there is room
 
 
 def test_when_pages_run_out_the_last_one_waits_and_goes_on_later():
@@ -105,7 +134,7 @@ def test_what_is_removed_gives_its_pages_back_while_it_writes_or_waits():
 
 def test_a_sequence_that_never_has_room_is_refused():
     own = scheduler(pages=2, page=4)
-    with pytest.raises(AttributeValueError, match="grows to 9 does not fit"):
+    with pytest.raises(AttributeValueError, match="grows to 9, and a source of 0, do not fit"):
         own.add(Sequence("a", [1], 9))
     with pytest.raises(AttributeValueError, match="a sequence of 0 tokens"):
         own.add(Sequence("a", [], 4))
@@ -132,13 +161,13 @@ def test_a_thousand_requests_with_one_page_come_one_by_one():
     st.integers(1, 9),
     st.integers(1, 5),
     st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 1), min_size=1, max_size=6),
-                       st.integers(1, 6), st.integers(0, 40)), max_size=14),
+                       st.integers(1, 6), st.integers(0, 40), st.lists(st.integers(0, 1), max_size=5)), max_size=14),
 )  # fmt: skip
 def test_every_sequence_ends_and_reads_only_its_own_tokens(pages, page, tokens, sequences, asked):
     own, cells, all_, cancelled = scheduler(pages, page, tokens=tokens, sequences=sequences), {}, [], {}
-    for client, prompt, more, cancel in asked:
-        sequence = Sequence(client, list(prompt), len(prompt) + more)
-        if not own.fits(sequence.most):
+    for client, prompt, more, cancel, source in asked:
+        sequence = Sequence(client, list(prompt), len(prompt) + more, source)
+        if not own.fits(sequence.most, len(source)):
             continue
         own.add(sequence)
         all_.append(sequence)

@@ -1,0 +1,94 @@
+"""Translations over HTTP by the generation engine: what a beam of one writes, alone, beside others and in pieces."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+
+from suites.engine.cli import main
+from suites.engine.contract.capabilities.generating import CacheSettings
+from suites.engine.predict.inference import open_model
+from suites.engine.serving.generation.engine import EngineLimits
+from suites.engine.serving.models import Writes
+from suites.engine.serving.service import Settings
+from tests.suites.engine.serving.toy import running
+
+from .test_generation import Asking
+from .test_writing import SORT
+
+TEXTS = ["3 1 2", "9 8 7 6 5", "4", "1 1 1 1", "0 5 0"]
+SHORT = ("-o", "problem.search.beam=1", "-o", "runtime.epochs=100", "-o", "runtime.evaluation.every=100")
+
+
+def trained(folder, *overrides):
+    (folder / "c.yml").write_text(SORT)
+    runs = str(folder / "runs")
+    assert main(["train", str(folder / "c.yml"), "--runs", runs, "--name", "r", *overrides]) == 0
+    return open_model(folder / "runs" / "r")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("sort"), *SHORT)
+
+
+@pytest.fixture(scope="module")
+def server(model):
+    writes = Writes(CacheSettings(megabytes=1), EngineLimits(new_tokens=60, sequences=4))
+    with running(model, Settings(name="sort"), writes=writes) as found:
+        yield found
+
+
+@pytest.fixture
+def ask(server):
+    return Asking(server)
+
+
+def test_completions_are_what_infer_writes_alone_beside_others_and_in_pieces(ask):
+    status, found = ask("/v1/scores", input=TEXTS)
+    assert status == 200
+    best = [each["result"]["text"] for each in found["data"]]
+    assert len(set(best)) > 1
+    assert [ask.text(text, max_tokens=12) for text in TEXTS] == best
+    status, found = ask("/v1/completions", prompt=TEXTS, max_tokens=12)
+    assert [choice["text"] for choice in found["choices"]] == best
+    with ThreadPoolExecutor(8) as threads:
+        streams = list(threads.map(lambda t: ask.chunks("/v1/completions", prompt=t, max_tokens=12), TEXTS * 4))
+    assert ["".join(c["choices"][0]["text"] for c in chunks) for chunks in streams] == best * 4
+
+
+def test_a_source_that_was_read_counts_as_cached(ask):
+    usage = [ask("/v1/completions", prompt="5 4 5 4 5 4", n=2)[1]["usage"] for _ in range(2)]
+    length = usage[0]["prompt_tokens"]
+    assert length == 6 + 5 + 2  # digits and blanks, the closing token, and the one that a text begins with
+    assert usage[1]["prompt_tokens_details"]["cached_tokens"] >= length - 1
+
+
+def test_the_same_seed_draws_the_same_text(ask):
+    drawn = {"temperature": 5.0, "max_tokens": 10}
+    texts = {ask.text("3 1 2", seed=7, **drawn) for _ in range(3)}
+    assert len(texts) == 1 and len({ask.text("3 1 2", seed=seed, **drawn) for seed in range(6)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "match"),
+    [
+        ("/v1/completions", {"prompt": "1 " * 20}, "the prompt has 4. tokens; the model reads 24 at most"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "1"}]}, "has no chats; ask /v1/completions"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(ask, route, body, match):
+    status, found = ask(route, **body)
+    assert status in (400, 404)
+    assert re.search(match, found["error"]["message"]), found
+
+
+@pytest.mark.parametrize("override", ["model.relative=4", "model.copying=true"])
+def test_a_model_whose_steps_are_not_in_pages_is_served_without_the_engine(tmp_path, override):
+    model = trained(tmp_path, "-o", override)
+    assert model.generator is None
+    with running(model, Settings(name="sort"), writes=Writes(CacheSettings(megabytes=1), EngineLimits())) as server:
+        assert Asking(server)("/v1/completions", prompt="1")[0] == 404
+        assert Asking(server)("/v1/scores", input=["3 1 2"])[0] == 200
