@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import framework
 from framework import random
-from suites.engine.contract.capabilities.generating import Sampling
+from suites.engine.contract.capabilities.generating import Prompt, Sampling
 from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.paged import PagedSteps
@@ -40,7 +40,7 @@ LEAST = 3.0  # continuous batching against one after the other, at 8 clients
 class Network:
     """A `TextGenerator` of tokens alone; no token ends a text."""
 
-    context, stop, page = 2048, -1, 16
+    context, stop, page, longest_source = 2048, -1, 16, 0
 
     def __init__(self, model: LanguageModel, *, int8: bool) -> None:
         self.pages = 768
@@ -60,7 +60,7 @@ class Client:
 
     def __init__(self, engine: Engine, prompt, new_tokens: int, seed: int) -> None:
         self.times, self.text, self.done = [time.perf_counter()], "", threading.Event()
-        wish = Wish(prompt, new_tokens, sampling=Sampling(seed=seed), client=f"client {seed}")
+        wish = Wish(Prompt(prompt), new_tokens, sampling=Sampling(seed=seed), client=f"client {seed}")
         self.ticket = engine.submit(wish, self.take)
 
     def take(self, piece) -> None:
