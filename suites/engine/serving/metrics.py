@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from suites.engine.contract.feeding import Feed
+from suites.engine.serving.generation.engine import Engine
 from suites.engine.serving.workers import BatchDone
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,6 +69,17 @@ class Metrics:
         self._failed = Counter("paddock_failed_items", "Items that failed in a batch", registry=r)
         self.reader_ends = Counter("paddock_reader_ends", "Readers that hung or died and were replaced", registry=r)
         self.deaths = Counter("paddock_worker_deaths", "Workers that died and were replaced", registry=r)
+
+    def writes(self, engine: Engine) -> None:
+        """Count what an engine writes too; its `on_step` from here on tells of each step."""
+        self._registry.register(_Writing(engine))
+        steps = Histogram(
+            "paddock_writing_step_seconds",
+            "Time of a step, which writes the next token of each text",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        engine.on_step = steps.observe
 
     def batch(self, done: BatchDone) -> None:
         """Take in a batch."""
@@ -139,3 +151,29 @@ class _Following(Collector):
         yield told
         for name, counter in self._feed.counters().items():
             yield CounterMetricFamily(f"paddock_{name}", counter.help, value=counter.value)
+
+
+class _Writing(Collector):
+    """What an engine has written, and what room it has."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Metric]:
+        """Tokens, texts and pages."""
+        engine, pool, scheduler = self._engine, self._engine.pool, self._engine.scheduler
+        tokens = {
+            "written": ("Tokens that were written", engine.written),
+            "computed": ("Tokens that went through the network", engine.computed),
+            "cached": ("Tokens of prompts and sources that were in the cache", pool.hits),
+        }
+        for name, (help_text, value) in tokens.items():
+            yield CounterMetricFamily(f"paddock_{name}_tokens", help_text, value=value)
+        figures = {
+            "texts_writing": ("Texts that are being written", scheduler.running),
+            "texts_waiting": ("Texts that wait to be written", scheduler.waiting),
+            "cache_pages": ("Pages of the cache", pool.size),
+            "cache_pages_free": ("Pages of the cache that nobody uses", pool.available),
+        }
+        for name, (help_text, value) in figures.items():
+            yield GaugeMetricFamily(f"paddock_{name}", help_text, value=value)

@@ -214,6 +214,7 @@ class Models:
             if self._writes is not None and model.generator is not None:
                 version.engine = Engine(model.generator(self._writes.cache), self._writes.limits, self._say)
                 version.engine.warm_up()
+                service.metrics.writes(version.engine)
                 cache = int(self._writes.cache.megabytes * 2**20)
             if model.memory is not None:
                 self.budget.take(version, full, model.memory(), cache)

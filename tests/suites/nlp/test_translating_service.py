@@ -1,6 +1,7 @@
 """Translations over HTTP by the generation engine: what a beam of one writes, alone, beside others and in pieces."""
 
 import re
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -64,6 +65,24 @@ def test_a_source_that_was_read_counts_as_cached(ask):
     length = usage[0]["prompt_tokens"]
     assert length == 6 + 5 + 2  # digits and blanks, the closing token, and the one that a text begins with
     assert usage[1]["prompt_tokens_details"]["cached_tokens"] >= length - 1
+
+
+def test_metrics_count_tokens_texts_and_pages(server, ask):
+    def figures():
+        with urllib.request.urlopen(f"{server.url}/metrics") as answer:
+            lines = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, value in lines}
+
+    ask("/v1/completions", prompt="8 3 8 3")
+    before = figures()
+    usage = ask("/v1/completions", prompt="8 3 8 3")[1]["usage"]
+    after = figures()
+    grown = {name: after[f"paddock_{name}"] - before[f"paddock_{name}"] for name in
+             ("written_tokens_total", "cached_tokens_total", "writing_step_seconds_count")}  # fmt: skip
+    assert grown["written_tokens_total"] == grown["writing_step_seconds_count"] == usage["completion_tokens"]
+    assert grown["cached_tokens_total"] == usage["prompt_tokens_details"]["cached_tokens"] > 0
+    assert after["paddock_texts_writing"] == after["paddock_texts_waiting"] == 0
+    assert after["paddock_cache_pages_free"] == after["paddock_cache_pages"] > 0
 
 
 def test_the_same_seed_draws_the_same_text(ask):

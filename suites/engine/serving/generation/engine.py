@@ -133,6 +133,7 @@ class Engine:
     Attributes:
         limits: what is allowed.
         steps, written, computed: steps, tokens that were written, and tokens that went through the network, ever.
+        on_step: gets the seconds of each step.
     """
 
     def __init__(self, generator: TextGenerator, limits: EngineLimits, say: Callable[[str], None]) -> None:
@@ -140,6 +141,7 @@ class Engine:
         self.pool = PagePool(generator.pages, generator.page)
         self.scheduler = Scheduler(self.pool, tokens=limits.step_tokens, sequences=limits.sequences)
         self.steps = self.written = self.computed = 0
+        self.on_step: Callable[[float], object] = lambda seconds: None
         self._results: dict[Tokens, _Result] = {}
         self._new: list[_Result] = []
         self._gone: list[Ticket] = []
@@ -248,6 +250,7 @@ class Engine:
                     return
                 self._take_in()
                 parts = self.scheduler.plan()
+            start = time.monotonic()
             parts = [part for part in parts if self._read(part)]
             if not parts:
                 continue
@@ -262,6 +265,7 @@ class Engine:
             self.computed += sum(part.end - part.begin for part in parts)
             for part, row, total in zip([p for p in parts if p.asks], scores, totals, strict=True):
                 self._choose(self._results[part.sequence], row, float(total))
+            self.on_step(time.monotonic() - start)
 
     def _read(self, part: Part) -> bool:
         """See to it that the source of a sequence is in its pages; False where that failed, and it is told."""
