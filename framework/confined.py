@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from framework.errors import CheckpointError
+from framework.system.files import NO_LINK
 
 _REMEDY = "remove it, or work on a copy without links: cp -rL"
 # By absolute path, `..` kept; none is taken out, since a check too many does no harm.
@@ -83,8 +84,7 @@ def open_regular(path: Path, flags: int) -> int:
     Raises CheckpointError where it is a link or no regular file; OSError.
     """
     try:
-        # Without O_NONBLOCK a named pipe would wait for its other end.
-        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        fd = os.open(path, flags | NO_LINK, 0o666)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise CheckpointError(f"{path}: is a link or no regular file, so it is not opened; {_REMEDY}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -35,6 +36,11 @@ def _free_locks() -> None:
             owner._after_fork()
 
 
+def in_child(act: Callable[[], object]) -> None:
+    """Call `act` in each child of a fork from now on; never where the system has no forks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=act)
+
+
 _REENTRANT = type(threading.RLock())
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_locks)
+in_child(_free_locks)

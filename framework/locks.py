@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import IO
 
 from framework.atomic import remove_file
 from framework.confined import open_inside
+from framework.system.file_locks import lock_file
 
 _LOOK = 0.1  # seconds between two looks at a lock that another process holds
 
@@ -57,7 +57,7 @@ def is_still(path: Path, fd: int) -> bool:
 
 def _locked(fd: int) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(fd)
     except BlockingIOError:
         return False
     return True

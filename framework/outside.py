@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from framework import limits
 from framework.errors import CheckpointError, PaddockError
+from framework.system.files import READING
 
 _PIECE = 1 << 20  # bytes, read at a time where a file does not say its size
 _KINDS = (
@@ -43,7 +44,7 @@ def open_file(
     Raises:
         OSError: it cannot be opened.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))  # a pipe does not wait for a writer
+    fd = os.open(path, READING)
     try:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from framework.errors import AttributeValueError
+from framework.system.memory import bound_files
 
 PYTHON = sys.executable
 Process = subprocess.Popen[bytes]
@@ -64,7 +65,8 @@ def run(
     )
     with process:
         try:
-            _bound_files(process.pid, file_bytes)
+            if file_bytes is not None:
+                bound_files(process.pid, file_bytes)
             out, err = process.communicate(timeout=seconds)
         except BaseException:
             process.kill()
@@ -124,14 +126,3 @@ def line(program: str, options: Sequence[str], operands: Sequence[str] = (), typ
                 "option, or has a null character"
             )
     return [program, *options, *typed, *operands]
-
-
-def _bound_files(pid: int, most: int | None) -> None:
-    """Bound the size of files that a process writes; a process that ended already needs no bound."""
-    try:
-        import resource
-
-        if most is not None:
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
-    except (ImportError, AttributeError, ProcessLookupError):  # prlimit is Linux's
-        return

@@ -22,8 +22,9 @@ from framework.data.blocks import Packed, pack, receive_block, unpack
 from framework.data.kept import KeptBlocks, Placement
 from framework.data.recipe import BatchJob, Recipe
 from framework.errors import DataError
+from framework.system.signals import ENDING
 
-LEFT_TO_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LEFT_TO_PARENT = ENDING
 NOT_STARTED = -1  # the job number of a result that says why a worker cannot start
 _MAX_ERROR = 20_000  # characters of an error that travel, so that a message never fills the pipe
 

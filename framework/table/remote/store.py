@@ -8,7 +8,6 @@ log-00000002           see framework.table.remote.log
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -24,6 +23,7 @@ from framework.confined import confine, open_inside
 from framework.errors import CheckpointError, StateError
 from framework.io import load_tensors, save_tensors
 from framework.outside import read_json
+from framework.system.file_locks import lock_file
 from framework.table import files
 from framework.table.remote.keys import BUCKETS
 from framework.table.remote.log import numbers
@@ -100,7 +100,7 @@ def own(folder: Path, writable: bool) -> TextIO:
     make_folder(folder)
     file = os.fdopen(open_inside(folder / ".lock", os.O_RDWR | os.O_CREAT), "r+")
     try:
-        fcntl.flock(file, (fcntl.LOCK_EX if writable else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        lock_file(file.fileno(), shared=not writable)
     except OSError as error:
         file.close()
         raise StateError(

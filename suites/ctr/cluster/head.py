@@ -18,6 +18,7 @@ from framework.confined import confine
 from framework.data.logs import LogFolders
 from framework.errors import ConfigError, DataError, PaddockError, WorkerError
 from framework.optim import Constant, Schedule
+from framework.system.signals import ENDING
 from framework.table.remote import Patience, ShardClient, ShardSpec, announced, described, shares
 from framework.table.remote.join import join
 from framework.table.remote.secure import make_key, read_key
@@ -101,7 +102,7 @@ class Head:
     # -- the run
     def train(self) -> None:
         """Train to the end, or until Ctrl-C, SIGTERM or SIGHUP."""
-        before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        before = {n: signal.getsignal(n) for n in ENDING}
         before = {n: handler for n, handler in before.items() if handler is not signal.SIG_IGN}  # nohup stays
         if threading.current_thread() is threading.main_thread():
             for number in before:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Literal
 
 from framework import programs
 from framework.atomic import open_to_append, write_text
+from framework.system.signals import KILL
 
 Kind = Literal["shard", "trainer"]
 MODULES = {"shard": "framework.table.remote", "trainer": "suites.ctr.cluster.trainer"}
@@ -64,7 +64,7 @@ class _Process(Running):
 
     def kill(self) -> None:
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
+            self.process.send_signal(KILL)
         self.process.wait()
 
     def about(self) -> str:

@@ -18,9 +18,9 @@ from types import FrameType
 from framework import hosts, limits, programs
 from framework.data.world import World
 from framework.errors import AttributeValueError, ConfigError, HostError
+from framework.system.signals import ENDING
 from suites.engine.hosts.liveness import Listener
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOST = 1  # exit status where a host was lost
 _LOOK, _LAST_WORDS = 1.0, 10.0  # seconds between two looks whether the process hangs, and for its last output
 
@@ -116,7 +116,7 @@ def supervise(words: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return LOST
-    if status < 0 and signal.Signals(-status) not in (signal.SIGABRT, *_ENDING):
+    if status < 0 and signal.Signals(-status) not in (signal.SIGABRT, *ENDING):
         name = signal.Signals(-status).name
         print(f"error: {me}: its process was killed by {name} (out of memory?); {HostError.GO_ON}", file=sys.stderr)
         return LOST
@@ -152,7 +152,7 @@ def _handing_on(child: programs.Process) -> Iterator[None]:
     def hand_on(number: int, frame: FrameType | None) -> None:
         child.send_signal(number)
 
-    before = {number: signal.signal(number, hand_on) for number in _ENDING if _is_heeded(number)}
+    before = {number: signal.signal(number, hand_on) for number in ENDING if _is_heeded(number)}
     try:
         yield
     finally:
@@ -160,5 +160,5 @@ def _handing_on(child: programs.Process) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _is_heeded(number: signal.Signals) -> bool:
+def _is_heeded(number: int) -> bool:
     return signal.getsignal(number) is not signal.SIG_IGN  # as under nohup

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import logging
 import os
-import pwd
 import socket
 import weakref
 from functools import partial
@@ -16,7 +14,10 @@ from pathlib import Path
 
 from framework.confined import confine, open_regular
 from framework.errors import CheckpointError, ConfigError
+from framework.forks import in_child
 from framework.locks import is_still
+from framework.system.file_locks import lock_file, unlock_file
+from framework.system.users import other_owner
 
 LOCK = ".lock"  # in the run folder; it stays when the run ends, for a file that is removed can be locked twice
 _HELD = (errno.EWOULDBLOCK, errno.EACCES)
@@ -52,7 +53,7 @@ class Ownership:
         mine = weakref.ref(self)
         confine(folder, lambda: _expect_held(mine))
         # Or a forked child would go on holding it.
-        os.register_at_fork(after_in_child=partial(_close_in_child, mine))
+        in_child(partial(_close_in_child, mine))
 
     def release(self) -> None:
         """Let others have the folder; a second call does nothing."""
@@ -86,7 +87,7 @@ def is_owned(folder: Path) -> bool:
     except (OSError, CheckpointError):
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock_file(fd, shared=True)
     except OSError as error:
         return error.errno in _HELD
     finally:
@@ -122,10 +123,11 @@ def _lock(path: Path) -> int:
         except OSError as error:
             raise _refusal(path, error) from None
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(fd)
             if is_still(path, fd):
                 os.ftruncate(fd, 0)
-                os.pwrite(fd, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+                os.lseek(fd, 0, os.SEEK_SET)
+                os.write(fd, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
                 return fd
             os.close(fd)
         except OSError as error:
@@ -137,7 +139,7 @@ def _excludes(path: Path) -> bool:
     """Whether a second lock on the locked file is refused; a file system may give every lock to everybody."""
     fd = open_regular(path, os.O_RDWR)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(fd)
     except OSError:
         return True
     finally:
@@ -166,15 +168,12 @@ def _refusal(path: Path, error: OSError) -> ConfigError:
 
 def _whose(folder: Path) -> str:
     """Whose a folder is, for a message; nothing where it is one's own, or unknown."""
-    try:
-        owner = folder.stat().st_uid
-        return "" if owner == os.getuid() else f", it belongs to {pwd.getpwuid(owner).pw_name}"
-    except (OSError, KeyError):
-        return ""
+    owner = other_owner(folder)
+    return f", it belongs to {owner}" if owner else ""
 
 
 def _unlock(fd: int) -> None:
-    fcntl.flock(fd, fcntl.LOCK_UN)
+    unlock_file(fd)
     os.close(fd)
 
 

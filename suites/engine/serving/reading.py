@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from framework import limits
@@ -18,6 +17,8 @@ from framework.data.exchange import receive, receive_each, send, send_each
 from framework.data.kept import KeptBlocks
 from framework.data.worker import limit_library_threads
 from framework.errors import PaddockError
+from framework.system.memory import bound_growth
+from framework.system.signals import ENDING
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.capabilities import ManyBatches, picture
 from suites.engine.predict.items import batches_of
@@ -87,7 +88,7 @@ class Said(NamedTuple):
 
 def main(connection: Connection) -> None:
     """Carry out orders until the parent goes away."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # of the terminal or the group: the parent's to heed
+    for number in ENDING:  # of the terminal or the group: the parent's to heed
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends the process, whoever holds Python's lock
     with contextlib.suppress(EOFError, ConnectionError):
@@ -98,7 +99,7 @@ def _serve(connection: Connection) -> None:
     processor, bounds, allowed = receive(connection)
     limits.settle(**vars(allowed))
     limit_library_threads()
-    bound_memory(bounds.memory)
+    bound_growth(bounds.memory)
     keep_freed_memory()
     send(connection, Said("done", None))
     kept = KeptBlocks(_KEPT_BYTES)
@@ -232,16 +233,6 @@ def _of_each(work: Any, values: Sequence[Any]) -> list[Any]:
         except PaddockError as error:
             raise _WrongItem(f"item {index}: {error}") from None
     return found
-
-
-def bound_memory(most: int) -> None:
-    """Let this process take so many bytes more than it has; what is mapped and shared does not count."""
-    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # Linux counts it
-        import resource
-
-        lines = Path("/proc/self/status").read_text().splitlines()
-        has = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))
-        resource.setrlimit(resource.RLIMIT_DATA, (has + most, has + most))
 
 
 def keep_freed_memory() -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from framework.data import Source
 from framework.data.world import ALONE, World
 from framework.errors import CheckpointError, NumericsError, PaddockError, WorkerError
+from framework.system.signals import ENDING, HANGUP
 from suites.engine.contract.resources import FOLDER, load_resources, resources_of
 from suites.engine.data.identity import data_digest
 from suites.engine.run.log import RunLog
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 LAST_WORDS = 1.0  # seconds in which a signal is waited for where a worker ended first
 _ECHO = 3.0  # seconds in which one signal comes twice: of a batch system, and handed on by the parent
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Hook:
@@ -385,7 +385,7 @@ class TrainingLoop:
             yield
             return
         terminal = _has_terminal()
-        before = {number: signal.getsignal(number) for number in _ENDING}
+        before = {number: signal.getsignal(number) for number in ENDING}
         # One that is ignored stays so: that is what `nohup` is for.
         before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
 
@@ -399,7 +399,7 @@ class TrainingLoop:
                     put_back()
                     signal.raise_signal(number)
                 return
-            if number == signal.SIGHUP and terminal and not _has_terminal():
+            if number == HANGUP and terminal and not _has_terminal():
                 # Like nohup; what is shown from now on goes nowhere, which the log tells.
                 self._terminal_gone = True
                 return

@@ -8,7 +8,6 @@ to import.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from datetime import UTC, datetime
 from functools import cache
@@ -18,6 +17,8 @@ from jinja2 import Template, TemplateError, nodes
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from framework.system.memory import bound_process
+
 HEAD = 8  # bytes of a length
 MOST = 1 << 20  # characters of a prompt
 _MEMORY = 512 << 20
@@ -26,7 +27,7 @@ _FOREIGN = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
 
 def main() -> None:
     """Answer questions until the input ends."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    bound_process(_MEMORY)
     while len(head := sys.stdin.buffer.read(HEAD)) == HEAD:
         question = json.loads(sys.stdin.buffer.read(int.from_bytes(head, "big")))
         try:

@@ -53,7 +53,9 @@ class _Decoder:
                 raise DataError(text) from None
             except (OSError, EOFError):
                 self._child.end()
-                raise DataError("its decoder died; the file is damaged") from None
+                raise DataError(
+                    "its decoder died: the file is damaged, or takes more memory than such a picture may"
+                ) from None
 
 
 def _start() -> programs.Process:

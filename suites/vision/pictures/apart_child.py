@@ -6,7 +6,6 @@ hold its input open.
 """
 
 import os
-import resource
 import select
 import struct
 import sys
@@ -14,10 +13,11 @@ import sys
 import cv2
 import numpy as np
 
+from framework.system.memory import bounded
+
 QUESTION, ANSWER = "<QiQ", "<iiQ"
 TYPES = (np.uint8, np.uint16, np.float32, np.float64, np.int8, np.int16, np.int32)
 _IDLE = 10  # seconds until it looks for its parent
-_PAGE = resource.getpagesize()
 
 
 def main() -> None:
@@ -39,15 +39,12 @@ def main() -> None:
 
 def answer(data: bytes, flags: int, memory: int) -> None:
     """Decodes one file, with so many more bytes of memory, and writes what came of it."""
-    with open("/proc/self/statm", "rb") as file:
-        held = int(file.read().split()[0]) * _PAGE
-    resource.setrlimit(resource.RLIMIT_AS, (held + memory, resource.RLIM_INFINITY))
     try:
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        with bounded(memory):
+            image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
         text = "" if image is not None else "damaged, or more memory is needed than such a picture may take"
     except (cv2.error, MemoryError) as error:
         image, text = None, getattr(error, "err", "") or "it needs more memory than such a picture may take"
-    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     write(image, text)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import struct
 from dataclasses import dataclass, field
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from framework.system.sockets import unsent_bytes
 
 _RESERVE = 64  # connections beyond the most that may ask: health and metrics come through there
 _CHUNK_OVERHEAD = 16  # bytes around each byte of a body that is sent in chunks of one byte, and more
@@ -227,10 +228,6 @@ class BoundedProtocol(HttpToolsProtocol):
 def _unread_bytes(transport: Any) -> int:
     """Bytes that a client has not taken: of the connection's buffer, and of the system's where it says how many."""
     size: int = transport.get_write_buffer_size()
-    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # closed: -1
-        import fcntl
-        import termios
-
-        number = transport.get_extra_info("socket").fileno()
-        size += struct.unpack("i", fcntl.ioctl(number, termios.TIOCOUTQ, bytes(4)))[0]
+    with contextlib.suppress(AttributeError):  # it has no socket
+        size += unsent_bytes(transport.get_extra_info("socket").fileno())
     return size

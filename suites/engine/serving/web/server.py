@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from framework.errors import DataError
+from framework.system.signals import HANGUP
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.predict.model import Model
 from suites.engine.serving.models import Models, Offer, Share, Writes
@@ -321,11 +322,11 @@ def _noting_signals(at_hangup: Callable[[], None]) -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():  # where Python sets no handlers
         yield received
         return
-    before = {
+    before: dict[int, Any] = {
         number: signal.signal(number, lambda n, _: received.append(n)) for number in (signal.SIGTERM, signal.SIGINT)
     }
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: at_hangup())
+    if HANGUP is not None and signal.getsignal(HANGUP) != signal.SIG_IGN:
+        before[HANGUP] = signal.signal(HANGUP, lambda *_: at_hangup())
     try:
         yield received
     finally:
