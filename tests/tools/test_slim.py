@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from suites.engine.predict.slim.compare import Row, markdown
+from suites.engine.slim.compare import Row, markdown
 from tests.suites.nlp.slim import toy
 from tools import slim
 

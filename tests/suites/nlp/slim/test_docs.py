@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from suites.engine.config import load_config
-from suites.nlp.cli import slim
+from suites.engine.cli import slim
 from suites.nlp.slim.settings import Distil
 
 ROOT = Path(__file__).resolve().parents[4]

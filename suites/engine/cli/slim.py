@@ -12,7 +12,7 @@ from pathlib import Path
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Make smaller models, print a table of them and return the exit status; `words` are the command line."""
     from suites.engine.command_line import run
-    from suites.nlp.slim import commands
+    from suites.engine.slim import commands
 
     a = _parser(prog).parse_args(words)
     return run(lambda: int(getattr(commands, a.command)(a)), a.imports)
@@ -51,7 +51,7 @@ def _distil(parser: argparse.ArgumentParser) -> None:
 
 def _prune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="folder of the run of a BERT")
-    parser.add_argument("--width", type=float, default=1.0, help="share of heads and neurons that stays, such as 0.75")
+    parser.add_argument("--width", type=float, help="share of heads and neurons that stays, such as 0.75")
     parser.add_argument("--heads", type=float, help="share of the heads alone")
     parser.add_argument("--neurons", type=float, help="share of the neurons alone")
     parser.add_argument("--layers", help="how many layers stay, evenly spread; or which, from 1: `2,4,6`")
