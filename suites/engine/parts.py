@@ -15,7 +15,7 @@ register_role("published", doc="What a checkpoint's config.json describes, by it
 register_role("whole", doc="A published model as a whole, by its config.json's architecture; see `suites.nlp.whole`.")
 register_role("openmmlab", doc="Translates a config of OpenMMLab, by its model's type; see `paddock config from-mm`.")
 register_role("measure", doc="Measures on the training set what a config's model leaves to it by `auto`.")
-register_role("pruner", doc="Makes smaller models of a suite's own kind for `paddock slim prune`, such as a narrower BERT.")
+register_role("pruner", doc="Makes smaller models of a suite's own kind for `paddock slim prune`.")
 register_role("comparison", doc="Trains for `paddock data schema --compare` with columns taken in two ways.")
 
 for _optimizer in (

@@ -365,6 +365,22 @@ class EightBitsSettings:
 
 
 @dataclass(kw_only=True)
+class PruningSettings:
+    """Which layers of the model are narrower than its own settings say; `paddock slim prune` writes it.
+
+    Args:
+        layers: Widths by the path of a layer: [channels in, channels out] of a convolution or linear layer, [channels]
+            of a batch norm.
+    """
+
+    layers: dict[str, list[int]]
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise AttributeValueError("pruning: layers names nothing; leave out `pruning`, or set it to null")
+
+
+@dataclass(kw_only=True)
 class Unfreeze:
     """Parameters that join the training later.
 
@@ -431,6 +447,7 @@ class RunConfig:
         lora: Adapters of low rank, which are trained in place of the model's own weights; null for none.
         finetune: What joins the training later, and the pull towards what was loaded; null for neither.
         eight_bits: Training for inference in 8 bits, from loaded weights; null for float32.
+        pruning: Layers that are narrower than the model's settings say; null for none.
     """
 
     optimizer: Factory[Optimizer]
@@ -441,6 +458,7 @@ class RunConfig:
     lora: LoraSettings | None = None
     finetune: FinetuneSettings | None = None
     eight_bits: EightBitsSettings | None = None
+    pruning: PruningSettings | None = None
 
 
 def _at_least(who: str, **values: tuple[float, float]) -> None:

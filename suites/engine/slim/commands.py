@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from framework.errors import ConfigError
@@ -48,7 +49,7 @@ def distil(a: Namespace) -> int:
 
 def prune(a: Namespace) -> int:
     """Cut a model and train it on."""
-    wishes = Wishes(a.width, a.heads, a.neurons, a.layers, a.batches)
+    wishes = Wishes(**{field.name: getattr(a, field.name) for field in fields(Wishes)} | {"keep": tuple(a.keep)})
     name = a.name or f"{a.run.name}_pruned"
     small = a.runs / name
     if not (a.resume and (small / "config.yml").is_file()):

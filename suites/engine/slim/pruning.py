@@ -1,12 +1,12 @@
-"""Pruning of a run, whatever its suite: a smaller run, made by what the suite registered as `pruner`."""
+"""Pruning of a run, whatever its suite: by what the suite registered as `pruner`, else of channels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from framework.errors import ConfigError
 from suites.engine.config.building import component_of, read_config
+from suites.engine.slim.channels import prune_channels
 from suites.engine.slim.wishes import Wishes
 
 Pruner = Callable[[Path, Path, Wishes, bool], str | None]
@@ -22,12 +22,9 @@ def prune_run(run: Path, output: Path, wishes: Wishes, *, overwrite: bool = Fals
         overwrite: replace a run in the folder.
 
     Raises:
-        ConfigError: nothing prunes such a model; the folder holds another run.
+        ConfigError: the run trains in a way that does not go with it; the folder holds another run.
         AttributeValueError: wishes that the model cannot meet.
     """
-    suite = read_config(run)["suite"]
-    own: Pruner | None = component_of(suite, "pruner")
+    own: Pruner | None = component_of(read_config(run)["suite"], "pruner")
     told = own(run, output, wishes, overwrite) if own is not None else None
-    if told is None:
-        raise ConfigError(f"prune: {run} is a run of {suite}; only models on a Bert are pruned")
-    return told
+    return told if told is not None else prune_channels(run, output, wishes, overwrite=overwrite)

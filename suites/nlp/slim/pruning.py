@@ -118,8 +118,11 @@ def prune_run(
 
 
 @register("pruner", "bert")
-def pruned(run: Path, output: Path, wishes: Wishes, overwrite: bool) -> str:
-    """Prune the run of a model on a Bert; return what was cut, in words. See `prune_run`."""
+def pruned(run: Path, output: Path, wishes: Wishes, overwrite: bool) -> str | None:
+    """Prune the run of a model on a Bert; return what was cut, in words. None for other models. See `prune_run`."""
+    if not isinstance(getattr(open_run(run).model, "encoder", None), Bert):
+        return None
+    wishes.refuse(("macs", "time", "by", "criterion", "multiple", "keep"), "are of networks of convolutions")
     width = 1.0 if wishes.width is None else wishes.width
     heads, neurons = (width if share is None else share for share in (wishes.heads, wishes.neurons))
     report = prune_run(

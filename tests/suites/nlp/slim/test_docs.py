@@ -4,8 +4,8 @@ import dataclasses
 import re
 from pathlib import Path
 
-from suites.engine.config import load_config
 from suites.engine.cli import slim
+from suites.engine.config import load_config
 from suites.nlp.slim.settings import Distil
 
 ROOT = Path(__file__).resolve().parents[4]
