@@ -58,9 +58,7 @@ def _prune(parser: argparse.ArgumentParser) -> None:
     share.add_argument("--macs", type=float, help="share of the multiply-adds that stays, such as 0.5")
     share.add_argument("--time", type=float, help="share of the time, measured here, that stays")
     parser.add_argument("--by", choices=("uniform", "sensitivity"), help="how channels are shared out among layers")
-    parser.add_argument(
-        "--criterion", help="which channels go: l1 (small weights), fpgm (near others) or norm"
-    )
+    parser.add_argument("--criterion", help="which channels go: l1 (small weights), fpgm (near others) or norm")
     parser.add_argument("--multiple", type=int, help="widths of wide layers are multiples of it (8)")
     parser.add_argument(
         "--keep", action="append", default=[], metavar="PATTERN", help="weights whose channels stay, e.g. 'head.*'"
@@ -69,9 +67,7 @@ def _prune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--neurons", type=float, help="of a BERT: share of the neurons alone")
     parser.add_argument("--layers", help="of a BERT: how many layers stay, evenly spread; or which, from 1: `2,4,6`")
     parser.add_argument("--batches", type=int, help="to measure importance or sensitivity by (a BERT: all; else 4)")
-    parser.add_argument(
-        "--no-recovery", action="store_true", help="do not train on"
-    )
+    parser.add_argument("--no-recovery", action="store_true", help="do not train on")
     _run_options(parser)
     _table_options(parser)
 

@@ -32,7 +32,7 @@ def distil(a: Namespace) -> int:
     for path in a.config:
         name = "_".join(part for part in (a.name, path.stem) if part)
         config = read_config(path, [*a.overrides, *chosen])
-        if config["distil"] is None:
+        if config.get("distil") is None:
             raise ConfigError(f"{path}: has no teacher; add a section `distil`, or train it with `paddock train`")
         for teacher in config["distil.teachers"]:
             if (Path(teacher) / "config.yml").is_file() and (teacher, Path(teacher)) not in runs:

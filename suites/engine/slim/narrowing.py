@@ -33,9 +33,7 @@ def make_narrow(model: Layer, settings: PruningSettings, *, starts: bool) -> Non
             near = did_you_mean(path, list(known))
             raise ConfigError(f"pruning.layers: the model has no layer '{path}' that can be narrower{near}")
         if len(wanted) == len(known[path]) and any(a > b for a, b in zip(wanted, known[path], strict=True)):
-            raise ConfigError(
-                f"pruning.layers: '{path}' is {wanted}, wider than the model's {known[path]}"
-            )
+            raise ConfigError(f"pruning.layers: '{path}' is {wanted}, wider than the model's {known[path]}")
     try:
         narrow(model, settings.layers)
     except CheckpointError as error:

@@ -23,7 +23,7 @@ from framework.optim import Schedule
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.building import begin, limited
 from suites.engine.config.plugins import covered, modules_of
-from suites.engine.config.settings import EightBitsSettings, FinetuneSettings, LoraSettings, Runtime
+from suites.engine.config.settings import DistilSettings, EightBitsSettings, FinetuneSettings, LoraSettings, Runtime
 from suites.engine.contract.capabilities import adopt, class_names, evaluations
 from suites.engine.contract.step import Step
 from suites.engine.hosts.agreement import (
@@ -44,6 +44,7 @@ from suites.engine.reporting.journal import Journal
 from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.run.folder import RunFolder, resume_command
 from suites.engine.run.log import RunLog, heard
+from suites.engine.slim.distillation import taught
 from suites.engine.train import rates
 from suites.engine.train.eight_bits import train_in_8_bits
 from suites.engine.train.finetuning import Unfreezing, begin_pull, stages_of
@@ -95,6 +96,7 @@ class Trainer:
         lora: adapters of low rank, which the model gets now.
         finetune: what joins the training later, and the pull towards what was loaded.
         eight_bits: training for inference in 8 bits.
+        distil: a teacher to learn from beside the labels, where the suite has that.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -115,6 +117,7 @@ class Trainer:
         lora: LoraSettings | None = None,
         finetune: FinetuneSettings | None = None,
         eight_bits: EightBitsSettings | None = None,
+        distil: DistilSettings | None = None,
         **settings: Any,
     ) -> None:
         self.task = task
@@ -129,6 +132,8 @@ class Trainer:
             parts["finetune"] = finetune
         if eight_bits is not None:
             parts["eight_bits"] = eight_bits
+        if distil is not None:
+            parts["distil"] = distil
         written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
         self.config = _with_imports(Config.from_dict({**written, **_hooks_written(self.hooks, written["suite"])}))
 
@@ -249,6 +254,8 @@ class Trainer:
             for line in load_adapter(task.model, checkpoint_folder(adapter)):
                 log.say(line)
         processor = task.processor()
+        for line in taught(task, self.config, runtime.seed):
+            log.say(line)
         if self.config.get("eight_bits") is not None:
             for line in train_in_8_bits(task, self.config, kept):
                 log.say(line)
