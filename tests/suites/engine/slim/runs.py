@@ -27,6 +27,7 @@ SCENES = [
 ]
 PRETRAINED = "model.backbone.pretrained=null"
 NETWORKS = {
+    "resnet18": ("classification/resnet18_digits.yml", DIGITS),
     "resnet": ("classification/resnet18_digits.yml", [*DIGITS, "model.backbone.depth=50"]),
     "mobilenetv2": (
         "classification/resnet18_digits.yml",
