@@ -14,6 +14,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,10 @@ class _Pruner:
         self._losses: dict[str, list[float]] = {}
 
     def _in_order(self, criterion: str) -> list[Ranked]:
+        for pattern in self._wishes.keep:
+            if not any(fnmatchcase(name, pattern) for name in self.arrays):
+                shown = listing([name for name in self.arrays if name.endswith("weight")][:_SHOWN])
+                raise AttributeValueError(f"prune: keep has '{pattern}', which fits no weight; there are {shown}, ...")
         found = []
         for group in self.channels.groups:
             if any(_matches(name, self._wishes.keep) for name, _ in group.made):
@@ -312,8 +317,6 @@ class _Pruner:
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    from fnmatch import fnmatchcase
-
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -164,6 +164,7 @@ def test_weights_that_are_named_keep_their_channels(digits, tmp_path):
         (Wishes(heads=0.5), "--heads are of a BERT"),
         (Wishes(width=0.5, criterion="l2"), "criterion is 'l2'; takes 'l1', 'fpgm', 'norm'"),
         (Wishes(width=0.5, multiple=0), "multiple is 0"),
+        (Wishes(width=0.5, keep=("nowhere.*",)), "keep has 'nowhere.\\*', which fits no weight; there are backbone"),
         (Wishes(width=0.5, keep=("*",)), "no channel of ImageClassifier can be cut"),
     ],
 )
