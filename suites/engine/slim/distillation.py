@@ -67,7 +67,7 @@ def taught(task: Task, config: Config, seed: int) -> Iterator[str]:
     init.initialize(helpers, seed)
     task.helpers = helpers if list(helpers.parameters()) else None
     step = task.train_step
-    task.train_step = _with_lessons(task, step, teacher, settings, helpers)
+    task.train_step = _with_lessons(task, step, teacher, settings, helpers)  # type: ignore[method-assign, assignment]
     count = sum(p.size for p in helpers.parameters())
     names = listing(type(lesson).__name__ for lesson in settings.losses)
     yield f"distillation: learns {names} from {path}" + (f", by {count:,} parameters of its own" if count else "")
@@ -160,7 +160,7 @@ def _tensors(result: Any) -> Iterator[Tensor]:
 
 
 def _pairs(lesson: Lesson, ours: Given, theirs: Given) -> list[tuple[Tensor, Tensor]]:
-    found = []
+    found: list[tuple[Tensor, Tensor]] = []
     for student, teacher in lesson.layers.items():
         a, b = ours[student], theirs[teacher]
         if len(a) != len(b) or not a:
