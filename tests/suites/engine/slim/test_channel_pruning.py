@@ -1,6 +1,7 @@
 """Pruned runs: smaller networks that compute what the masked ones do, train on, export and are read again."""
 
 import json
+from functools import partial
 from itertools import count, islice
 
 import numpy as np
@@ -9,14 +10,17 @@ import pytest
 from framework import from_numpy, no_grad
 from framework.errors import AttributeValueError, ConfigError, NumericsError, PaddockError
 from framework.io import load_tensors
+from framework.optim import SGD, Constant
 from framework.pruning import Channels
 from suites.engine.config.building import build_task, read_config
+from suites.engine.config.settings import PruningSettings
 from suites.engine.predict.inference import export_run, load, open_run
 from suites.engine.slim import channels
 from suites.engine.slim.pruning import prune_run
 from suites.engine.slim.sizing import Ranked, meet
 from suites.engine.slim.wishes import Wishes
 from suites.engine.train.check import check_runs
+from suites.engine.train.trainer import Trainer
 from suites.engine.train.training import evaluate_weights, train
 from suites.engine.weights.eight_bits import eight_bits_of
 from tests.suites.engine.slim.runs import NETWORKS, write_run
@@ -191,6 +195,15 @@ def test_what_cannot_be_is_said_and_no_folder_is_left(digits, tmp_path, wishes, 
 def test_a_config_with_wrong_widths_is_refused(digits, written, said):
     with pytest.raises((ConfigError, AttributeValueError), match=said):
         build_task(read_config(digits, [f"pruning={written}"]))
+
+
+def test_a_trainer_of_objects_takes_widths_too(digits, tmp_path):
+    layers = {"backbone.stem.conv": [3, 8], "backbone.stem.norm": [8]}
+    task = build_task(read_config(digits))
+    settings = {"optimizer": SGD, "schedule": partial(Constant, base_lr=0.1), "steps": 1, "workers": 0}
+    trainer = Trainer(task, **settings, pruning=PruningSettings(layers=layers))
+    assert trainer.config["pruning"] == {"layers": layers}
+    assert task.model.state_dict()["backbone.stem.conv.weight"].shape == (8, 3, 3, 3)
 
 
 def test_widths_that_do_not_fit_each_other_are_met_by_the_check(digits):
