@@ -8,7 +8,7 @@ from typing import Annotated
 from suites.classification.models.classifier import Classifier
 from suites.engine.config import OfRole
 from suites.engine.config.class_rules import add_rules
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.settings import DistilledConfig
 from suites.engine.registry import register
 from suites.vision.recognition.losses import CrossEntropy
 from suites.vision.settings import Data
@@ -16,7 +16,7 @@ from suites.vision.settings import Data
 
 @register("config", "classification")
 @dataclass(kw_only=True)
-class ClassificationConfig(RunConfig):
+class ClassificationConfig(DistilledConfig):
     """An image classification run.
 
     Args:

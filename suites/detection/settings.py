@@ -10,14 +10,14 @@ from suites.detection.models.base import Detector
 from suites.detection.views import Views
 from suites.engine.config import Factory, OfRole
 from suites.engine.config.class_rules import add_rules
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.settings import DistilledConfig
 from suites.engine.registry import register
 from suites.vision.settings import Data
 
 
 @register("config", "detection")
 @dataclass(kw_only=True)
-class DetectionConfig(RunConfig):
+class DetectionConfig(DistilledConfig):
     """A detection run.
 
     Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from suites.engine.config import OfRole
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.settings import DistilledConfig
 from suites.engine.registry import register
 from suites.keypoints.metrics import Figures
 from suites.keypoints.models.base import PoseModel
@@ -16,7 +16,7 @@ from suites.vision.settings import Data
 
 @register("config", "keypoints")
 @dataclass(kw_only=True)
-class KeypointsConfig(RunConfig):
+class KeypointsConfig(DistilledConfig):
     """A run of a network of points.
 
     Args:

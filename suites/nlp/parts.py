@@ -4,6 +4,7 @@ import suites.nlp.datasets
 import suites.nlp.inspection
 import suites.nlp.problems
 import suites.nlp.settings
+import suites.nlp.slim.pruning
 import suites.nlp.task
 import suites.nlp.tokenizers
 import suites.nlp.transforms

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from suites.engine.config import OfRole
 from suites.engine.config.class_rules import add_rules
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.settings import DistilledConfig
 from suites.engine.registry import register
 from suites.video.models.base import VideoClassifier
 from suites.vision.recognition.losses import CrossEntropy
@@ -16,7 +16,7 @@ from suites.vision.settings import Data
 
 @register("config", "video")
 @dataclass(kw_only=True)
-class VideoConfig(RunConfig):
+class VideoConfig(DistilledConfig):
     """A video classification run.
 
     Args:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from suites.engine.predict.slim.compare import Row, markdown
+from suites.engine.slim.compare import Row, markdown
+from tests.suites.engine.slim.runs import write_run
 from tests.suites.nlp.slim import toy
 from tools import slim
 
@@ -48,6 +49,27 @@ def test_prune_cuts_and_trains_on(folder, capsys):
     assert "distil" in (folder / "small_recovered" / "config.yml").read_text()
 
 
+def test_prune_cuts_channels_of_a_network_of_pictures_and_trains_on(tmp_path, capsys):
+    run = write_run(tmp_path, "resnet18")
+    words = ("prune", run, "--macs", "0.5", "--criterion", "fpgm", "--runs", tmp_path, "-o", "runtime.epochs=null")
+    rows = slimmed(tmp_path, capsys, *words, "-o", "runtime.steps=2", "--name", "small")
+    assert list(rows) == ["resnet18", "small, cut", "small, trained on"]
+    assert rows["small, cut"]["parameters"] == rows["small, trained on"]["parameters"] < rows["resnet18"]["parameters"]
+
+
+def test_distil_of_pictures_compares_teacher_and_student(tmp_path, capsys):
+    teacher = write_run(tmp_path, "resnet18")
+    config = tmp_path / "student.yml"
+    lesson = "{type: Logits, layers: {fc: fc}}"
+    config.write_text(
+        f"extends: {teacher}/config.yml\nmodel: {{backbone: {{width: 8}}}}\n"
+        f"distil: {{teachers: [elsewhere], losses: [{lesson}]}}\nruntime: {{epochs: null, steps: 2}}\n"
+    )
+    words = ("distil", config, "--teacher", teacher, "--alone", "--runs", tmp_path)
+    rows = slimmed(tmp_path, capsys, *words)
+    assert list(rows) == [str(teacher), "student_alone", "student"]
+
+
 def test_quantize_and_compare_have_rows_in_8_bits(folder, capsys):
     rows = slimmed(folder, capsys, "quantize", folder / "teacher")
     assert list(rows) == ["teacher", "teacher, int8 dynamic", "teacher, int8 static"]
@@ -61,6 +83,7 @@ def test_quantize_and_compare_have_rows_in_8_bits(folder, capsys):
         (("prune", "RUN", "--width", "1.5"), "heads is 1.5; the share that stays is above 0"),
         (("prune", "RUN", "--layers", "two"), "--layers two: expects a number of layers"),
         (("prune", "RUN"), "nothing is to be cut"),
+        (("prune", "RUN", "--macs", "0.5"), "--macs are of networks of convolutions"),
         (("compare", "RUN", "--set", "test"), "--set test: expects NAME:PATH=VALUE"),
         (("compare", "a=RUN", "a=RUN"), "two models are called 'a'"),
         (("compare", "nowhere"), "nowhere"),

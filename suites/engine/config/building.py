@@ -22,6 +22,7 @@ from suites.engine.config.tree.paths import format_path
 from suites.engine.data.damage import known_damage
 from suites.engine.data.sources import find_data
 from suites.engine.registry import REGISTRY, load_suites
+from suites.engine.slim.narrowing import make_narrow
 from suites.engine.weights.lora.layers import add_lora
 from suites.engine.weights.published import holds_published, overrides_of
 from suites.engine.weights.records import record_names, zoo_folder
@@ -222,6 +223,8 @@ def build_task(config: Config) -> Task:
     begin(runtime)
     with init.undrawn():
         task = task_class(config["suite"]).from_config(config)
+        if config.get("pruning") is not None:
+            make_narrow(task.model, config.build("pruning"), starts=runtime.weights is not None)
         if config.get("lora") is not None:
             add_lora(task.model, config.build("lora"))
     init.initialize(task.model, runtime.seed)

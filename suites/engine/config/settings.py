@@ -13,6 +13,7 @@ from framework.patterns import checked
 from framework.quantization import METHODS
 from suites.engine.bonds import bound
 from suites.engine.config import Factory, OfRole
+from suites.engine.slim.lessons import Lesson
 
 
 @dataclass(frozen=True)
@@ -365,6 +366,22 @@ class EightBitsSettings:
 
 
 @dataclass(kw_only=True)
+class PruningSettings:
+    """Which layers of the model are narrower than its own settings say; `paddock slim prune` writes it.
+
+    Args:
+        layers: Widths by the path of a layer: [channels in, channels out] of a convolution or linear layer, [channels]
+            of a batch norm.
+    """
+
+    layers: dict[str, list[int]]
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise AttributeValueError("pruning: layers names nothing; leave out `pruning`, or set it to null")
+
+
+@dataclass(kw_only=True)
 class Unfreeze:
     """Parameters that join the training later.
 
@@ -431,6 +448,7 @@ class RunConfig:
         lora: Adapters of low rank, which are trained in place of the model's own weights; null for none.
         finetune: What joins the training later, and the pull towards what was loaded; null for neither.
         eight_bits: Training for inference in 8 bits, from loaded weights; null for float32.
+        pruning: Layers that are narrower than the model's settings say; null for none.
     """
 
     optimizer: Factory[Optimizer]
@@ -441,6 +459,43 @@ class RunConfig:
     lora: LoraSettings | None = None
     finetune: FinetuneSettings | None = None
     eight_bits: EightBitsSettings | None = None
+    pruning: PruningSettings | None = None
+
+
+@dataclass(kw_only=True)
+class DistilSettings:
+    """Learning from a teacher beside the labels; see docs/howto/slimming.md.
+
+    Args:
+        teachers: The folder of the teacher's run; one.
+        losses: What is compared.
+        hard: Factor on the task's own losses.
+    """
+
+    teachers: list[str]
+    losses: list[Annotated[Lesson, OfRole("lesson")]]
+    hard: float = 1.0
+
+    def __post_init__(self) -> None:
+        if len(self.teachers) != 1:
+            raise AttributeValueError(
+                f"distil: teachers names {len(self.teachers)} runs; name one, or set distil: null"
+            )
+        if not self.losses:
+            raise AttributeValueError("distil: losses is empty, so nothing is learnt from the teacher; name some")
+        if not (math.isfinite(self.hard) and self.hard >= 0):
+            raise AttributeValueError(f"distil: hard is {self.hard}; it must be 0 or more")
+
+
+@dataclass(kw_only=True)
+class DistilledConfig(RunConfig):
+    """Base of the config classes of suites whose networks learn from a teacher layer by layer.
+
+    Args:
+        distil: A teacher to learn from beside the labels; null for none.
+    """
+
+    distil: DistilSettings | None = None
 
 
 def _at_least(who: str, **values: tuple[float, float]) -> None:

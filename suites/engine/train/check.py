@@ -24,6 +24,7 @@ from suites.engine.contract.task import Task
 from suites.engine.hosts.devices import training_device
 from suites.engine.predict.evaluation import found_on, losses_of, predict_of
 from suites.engine.run import checkpoint
+from suites.engine.slim.distillation import taught
 from suites.engine.train.eight_bits import train_in_8_bits
 from suites.engine.train.train_step import TrainStep, step_of
 from suites.engine.weights import load_wanted
@@ -42,6 +43,7 @@ def check_runs(config: Config) -> None:
 def _check(config: Config, task: Task, runtime: Runtime) -> None:
     load_wanted(task.model, class_names(task))
     task.begin(None, lambda line: None, runtime.seed)
+    list(taught(task, config, runtime.seed))
     if config.get("eight_bits") is not None:
         list(train_in_8_bits(task, config, None))
     step = step_of(task, config.part("optimizer"), runtime)

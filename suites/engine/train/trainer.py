@@ -23,7 +23,14 @@ from framework.optim import Schedule
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.building import begin, limited
 from suites.engine.config.plugins import covered, modules_of
-from suites.engine.config.settings import EightBitsSettings, FinetuneSettings, LoraSettings, Runtime
+from suites.engine.config.settings import (
+    DistilSettings,
+    EightBitsSettings,
+    FinetuneSettings,
+    LoraSettings,
+    PruningSettings,
+    Runtime,
+)
 from suites.engine.contract.capabilities import adopt, class_names, evaluations
 from suites.engine.contract.step import Step
 from suites.engine.hosts.agreement import (
@@ -44,6 +51,8 @@ from suites.engine.reporting.journal import Journal
 from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.run.folder import RunFolder, resume_command
 from suites.engine.run.log import RunLog, heard
+from suites.engine.slim.distillation import taught
+from suites.engine.slim.narrowing import make_narrow
 from suites.engine.train import rates
 from suites.engine.train.eight_bits import train_in_8_bits
 from suites.engine.train.finetuning import Unfreezing, begin_pull, stages_of
@@ -95,6 +104,8 @@ class Trainer:
         lora: adapters of low rank, which the model gets now.
         finetune: what joins the training later, and the pull towards what was loaded.
         eight_bits: training for inference in 8 bits.
+        distil: a teacher to learn from beside the labels, where the suite has that.
+        pruning: layers that are narrower than the model's settings say, which the model gets now.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -115,6 +126,8 @@ class Trainer:
         lora: LoraSettings | None = None,
         finetune: FinetuneSettings | None = None,
         eight_bits: EightBitsSettings | None = None,
+        distil: DistilSettings | None = None,
+        pruning: PruningSettings | None = None,
         **settings: Any,
     ) -> None:
         self.task = task
@@ -122,6 +135,9 @@ class Trainer:
         self.hooks = list(hooks)
         self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
         parts: dict[str, Any] = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
+        if pruning is not None:
+            make_narrow(task.model, pruning, starts=self.runtime.weights is not None)
+            parts["pruning"] = pruning
         if lora is not None:
             add_lora(task.model, lora)
             parts["lora"] = lora
@@ -129,6 +145,8 @@ class Trainer:
             parts["finetune"] = finetune
         if eight_bits is not None:
             parts["eight_bits"] = eight_bits
+        if distil is not None:
+            parts["distil"] = distil
         written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
         self.config = _with_imports(Config.from_dict({**written, **_hooks_written(self.hooks, written["suite"])}))
 
@@ -249,6 +267,8 @@ class Trainer:
             for line in load_adapter(task.model, checkpoint_folder(adapter)):
                 log.say(line)
         processor = task.processor()
+        for line in taught(task, self.config, runtime.seed):
+            log.say(line)
         if self.config.get("eight_bits") is not None:
             for line in train_in_8_bits(task, self.config, kept):
                 log.say(line)

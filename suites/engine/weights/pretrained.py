@@ -63,6 +63,11 @@ def start_from(layer: Layer, source: str | None) -> None:
         wanted.report = load_pretrained(layer, source)
 
 
+def forget_wanted(model: Layer) -> list[str]:
+    """Let no part of a model start from published weights any more; return what they asked for."""
+    return [part.__dict__.pop("_pretrained").source for _, part, _ in list(_wanting(model))]
+
+
 def load_what_fits(model: Layer, path: Path) -> list[str]:
     """Put weights to train on from into a model; return lines that say what did not fit.
 

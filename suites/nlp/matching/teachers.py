@@ -10,10 +10,10 @@ import numpy as np
 from framework.errors import ConfigError
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.predict.items import embed_items
+from suites.engine.slim.teachers import expect_teacher, undisturbed
 from suites.nlp.datasets import Labelled
 from suites.nlp.matching.groups import Lesson
 from suites.nlp.processor import TextProcessor
-from suites.nlp.slim.teacher import expect_teacher, undisturbed
 
 _KEY = "problem.loss.teacher"
 

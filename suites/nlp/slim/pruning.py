@@ -22,8 +22,10 @@ from suites.engine.config.building import limited, read_config
 from suites.engine.config.settings import DataSettings
 from suites.engine.contract.task import Task
 from suites.engine.predict.inference import open_run
-from suites.engine.predict.slim.importance import importance, keep_best
+from suites.engine.registry import register
 from suites.engine.run.folder import RunFolder
+from suites.engine.slim.importance import importance, keep_best
+from suites.engine.slim.wishes import Wishes
 from suites.nlp.models.bert import Bert
 
 _PART = "encoder.layers."
@@ -113,6 +115,33 @@ def prune_run(
         save_tensors(folder.weights / "best.safetensors", {name: from_numpy(array) for name, array in arrays.items()})
     after = sum(p.size for p in open_run(output).model.parameters())
     return PruneReport(before, after, [k + 1 for k in layers], sizes["heads"], sizes["ffn_size"])
+
+
+@register("pruner", "bert")
+def pruned(run: Path, output: Path, wishes: Wishes, overwrite: bool) -> str | None:
+    """Prune the run of a model on a Bert; return what was cut, in words. None for other models. See `prune_run`."""
+    if not isinstance(getattr(open_run(run).model, "encoder", None), Bert):
+        return None
+    wishes.refuse(("macs", "time", "by", "criterion", "multiple", "keep"), "are of networks of convolutions")
+    width = 1.0 if wishes.width is None else wishes.width
+    heads, neurons = (width if share is None else share for share in (wishes.heads, wishes.neurons))
+    report = prune_run(
+        run, output, Cut(heads, neurons, _layers(wishes.layers)), batches=wishes.batches, overwrite=overwrite
+    )
+    return (
+        f"{report.after:,} of {report.before:,} parameters; layers {report.layers}, {report.heads} heads and "
+        f"{report.neurons} neurons each"
+    )
+
+
+def _layers(written: str | None) -> int | tuple[int, ...] | None:
+    if written is None:
+        return None
+    try:
+        numbers = tuple(int(part) for part in written.split(","))
+    except ValueError:
+        raise ConfigError(f"--layers {written}: expects a number of layers, or those that stay, as in 2,4,6") from None
+    return numbers if "," in written else numbers[0]
 
 
 def _chosen(task: Task, encoder: Bert, cut: Cut, batches: int | None) -> dict[str, np.ndarray]:

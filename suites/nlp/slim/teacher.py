@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
 
-from framework import Tensor, num_threads, random, set_num_threads
+from framework import Tensor
 from framework.errors import CheckpointError, ConfigError
 from framework.graph.files import is_export, program_files
 from framework.io import sha256
 from suites.engine.names import listing
 from suites.engine.predict.inference import Model, open_model, open_run
 from suites.engine.run.folder import RunFolder, best_weights
+from suites.engine.slim.teachers import expect_teacher, undisturbed
 from suites.nlp.datasets import Labelled
 from suites.nlp.processor import TextProcessor
 
@@ -87,16 +87,6 @@ def open_online(path: str, classes: Sequence[str]) -> tuple[Online, TextProcesso
     return cast("Online", task), processor, order
 
 
-def expect_teacher(path: str, key: str = "distil.teachers", value: str = "[FOLDER]") -> None:
-    """Raise CheckpointError where there is neither a run nor an exported model; `key` of a config names it."""
-    folder = Path(path)
-    if not is_export(folder) and not (folder / "config.yml").is_file():
-        found = "holds neither a run nor an exported model" if folder.is_dir() else "does not exist"
-        raise CheckpointError(
-            f"{key}: {path} {found}; train the teacher first (`paddock train`), or name another with -o '{key}={value}'"
-        )
-
-
 def class_order(path: str, processor: object, classes: Sequence[str]) -> np.ndarray:
     """The place of each of `classes` in a teacher's answers, int64 [K]; ConfigError where it has others."""
     if not isinstance(processor, TextProcessor) or processor.metadata()["problem"].get("type") != "Classification":
@@ -113,17 +103,6 @@ def class_order(path: str, processor: object, classes: Sequence[str]) -> np.ndar
 def _scores(model: Model, examples: Sequence[Labelled]) -> np.ndarray:
     batch = model.processor.prepare(list(examples))
     return model.predict({name: batch[name] for name in model.inputs})["scores"]
-
-
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Opening a run sets threads and the random stream as it had them; afterwards they are as before."""
-    threads, state = num_threads(), random.default_generator.get_state()
-    try:
-        yield
-    finally:
-        set_num_threads(threads)
-        random.default_generator.set_state(state)
 
 
 def _digest(paths: Sequence[str]) -> bytes:

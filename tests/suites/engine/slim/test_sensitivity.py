@@ -3,7 +3,7 @@
 import json
 
 from framework.quantization import LayerLoss
-from suites.engine.predict.slim.sensitivity import markdown, write_table
+from suites.engine.slim.sensitivity import markdown, write_table
 
 ROWS = [LayerLoss("conv2d 3", "stem.weight", 4608, 0.02), LayerLoss("matmul 0", "", 100, 0.005)]
 

@@ -6,7 +6,7 @@ import pytest
 from framework import nn, ops, tensor
 from framework.errors import DataError
 from suites.engine.contract.losses import Loss, count_of
-from suites.engine.predict.slim.importance import importance, keep_best
+from suites.engine.slim.importance import importance, keep_best
 
 
 class Line:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from framework.errors import ConfigError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.config.building import read_config
 from suites.engine.predict.quantizing import Quantization
-from suites.engine.predict.slim.compare import Entry, entries_of, markdown, write_table
-from suites.engine.predict.slim.compare import compare as compared
-from suites.engine.predict.slim.sensitivity import markdown as sensitivity_markdown
-from suites.engine.predict.slim.sensitivity import measured
-from suites.engine.predict.slim.sensitivity import write_table as write_sensitivity
+from suites.engine.slim.compare import Entry, entries_of, markdown, write_table
+from suites.engine.slim.compare import compare as compared
+from suites.engine.slim.pruning import prune_run
+from suites.engine.slim.sensitivity import markdown as sensitivity_markdown
+from suites.engine.slim.sensitivity import measured
+from suites.engine.slim.sensitivity import write_table as write_sensitivity
+from suites.engine.slim.wishes import Wishes
 from suites.engine.train.training import train
-from suites.nlp.slim.pruning import Cut, prune_run
 
 
 def distil(a: Namespace) -> int:
@@ -30,7 +32,7 @@ def distil(a: Namespace) -> int:
     for path in a.config:
         name = "_".join(part for part in (a.name, path.stem) if part)
         config = read_config(path, [*a.overrides, *chosen])
-        if config["distil"] is None:
+        if config.get("distil") is None:
             raise ConfigError(f"{path}: has no teacher; add a section `distil`, or train it with `paddock train`")
         for teacher in config["distil.teachers"]:
             if (Path(teacher) / "config.yml").is_file() and (teacher, Path(teacher)) not in runs:
@@ -46,17 +48,12 @@ def distil(a: Namespace) -> int:
 
 
 def prune(a: Namespace) -> int:
-    """Cut a BERT and train it on with the whole one as teacher."""
-    shares = {"heads": a.width if a.heads is None else a.heads, "neurons": a.width if a.neurons is None else a.neurons}
-    cut = Cut(**shares, layers=_layers(a.layers))
+    """Cut a model and train it on."""
+    wishes = Wishes(**{field.name: getattr(a, field.name) for field in fields(Wishes)} | {"keep": tuple(a.keep)})
     name = a.name or f"{a.run.name}_pruned"
     small = a.runs / name
     if not (a.resume and (small / "config.yml").is_file()):
-        report = prune_run(a.run, small, cut, batches=a.batches, overwrite=a.overwrite)
-        print(
-            f"{small}: {report.after:,} of {report.before:,} parameters; layers {report.layers}, {report.heads} heads "
-            f"and {report.neurons} neurons each"
-        )
+        print(f"{small}: {prune_run(a.run, small, wishes, overwrite=a.overwrite)}")
     runs = [(a.run.name, a.run), (f"{name}, cut", small)]
     if not a.no_recovery:
         if not _trained(a, small, f"{name}_recovered", a.overrides):
@@ -98,16 +95,6 @@ def _trained(a: Namespace, source: Path, name: str, overrides: Sequence[str]) ->
     resume = a.resume and (a.runs / name / "config.yml").is_file()
     done = train(source, overrides, runs=a.runs, name=name, resume=resume, overwrite=a.overwrite)
     return not done.interrupted
-
-
-def _layers(written: str | None) -> int | tuple[int, ...] | None:
-    if written is None:
-        return None
-    try:
-        numbers = tuple(int(part) for part in written.split(","))
-    except ValueError:
-        raise ConfigError(f"--layers {written}: expects a number of layers, or those that stay, as in 2,4,6") from None
-    return numbers if "," in written else numbers[0]
 
 
 def _table(a: Namespace, entries: Sequence[Entry]) -> int:

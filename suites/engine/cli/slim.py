@@ -12,7 +12,7 @@ from pathlib import Path
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Make smaller models, print a table of them and return the exit status; `words` are the command line."""
     from suites.engine.command_line import run
-    from suites.nlp.slim import commands
+    from suites.engine.slim import commands
 
     a = _parser(prog).parse_args(words)
     return run(lambda: int(getattr(commands, a.command)(a)), a.imports)
@@ -22,7 +22,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description="Distil, prune, quantize, compare; each ends with a table.")
     commands = parser.add_subparsers(dest="command", required=True)
     _distil(commands.add_parser("distil", help="train students with a teacher"))
-    _prune(commands.add_parser("prune", help="cut heads, neurons or layers of a BERT, and train it on"))
+    _prune(commands.add_parser("prune", help="cut channels, or heads, neurons or layers of a BERT, and train on"))
     quantize = commands.add_parser("quantize", help="compute products and convolutions in 8 bits")
     quantize.add_argument("run", type=Path, nargs="+", help="folders of runs")
     quantize.add_argument("--mode", choices=("dynamic", "static"), action="append", help="by default both")
@@ -50,13 +50,24 @@ def _distil(parser: argparse.ArgumentParser) -> None:
 
 
 def _prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="folder of the run of a BERT")
-    parser.add_argument("--width", type=float, default=1.0, help="share of heads and neurons that stays, such as 0.75")
-    parser.add_argument("--heads", type=float, help="share of the heads alone")
-    parser.add_argument("--neurons", type=float, help="share of the neurons alone")
-    parser.add_argument("--layers", help="how many layers stay, evenly spread; or which, from 1: `2,4,6`")
-    parser.add_argument("--batches", type=int, help="of the evaluation set, to measure importance by (all)")
-    parser.add_argument("--no-recovery", action="store_true", help="do not train on with the whole model as teacher")
+    parser.add_argument("run", type=Path, help="folder of a run")
+    share = parser.add_mutually_exclusive_group()
+    share.add_argument(
+        "--width", type=float, help="share of channels, or of heads and neurons, that stays, such as 0.75"
+    )
+    share.add_argument("--macs", type=float, help="share of the multiply-adds that stays, such as 0.5")
+    share.add_argument("--time", type=float, help="share of the time, measured here, that stays")
+    parser.add_argument("--by", choices=("uniform", "sensitivity"), help="how channels are shared out among layers")
+    parser.add_argument("--criterion", help="which channels go: l1 (small weights), fpgm (near others) or norm")
+    parser.add_argument("--multiple", type=int, help="widths of wide layers are multiples of it (8)")
+    parser.add_argument(
+        "--keep", action="append", default=[], metavar="PATTERN", help="weights whose channels stay, e.g. 'head.*'"
+    )
+    parser.add_argument("--heads", type=float, help="of a BERT: share of the heads alone")
+    parser.add_argument("--neurons", type=float, help="of a BERT: share of the neurons alone")
+    parser.add_argument("--layers", help="of a BERT: how many layers stay, evenly spread; or which, from 1: `2,4,6`")
+    parser.add_argument("--batches", type=int, help="to measure importance or sensitivity by (a BERT: all; else 4)")
+    parser.add_argument("--no-recovery", action="store_true", help="do not train on")
     _run_options(parser)
     _table_options(parser)
 

@@ -1,0 +1,32 @@
+"""Teachers: trained runs that a student learns from, whatever the suite."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from framework import num_threads, random, set_num_threads
+from framework.errors import CheckpointError
+from framework.graph.files import is_export
+
+
+def expect_teacher(path: str, key: str = "distil.teachers", value: str = "[FOLDER]") -> None:
+    """Raise CheckpointError where there is neither a run nor an exported model; `key` of a config names it."""
+    folder = Path(path)
+    if not is_export(folder) and not (folder / "config.yml").is_file():
+        found = "holds neither a run nor an exported model" if folder.is_dir() else "does not exist"
+        raise CheckpointError(
+            f"{key}: {path} {found}; train the teacher first (`paddock train`), or name another with -o '{key}={value}'"
+        )
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Opening a run sets threads and the random stream as it had them; afterwards they are as before."""
+    threads, state = num_threads(), random.default_generator.get_state()
+    try:
+        yield
+    finally:
+        set_num_threads(threads)
+        random.default_generator.set_state(state)
