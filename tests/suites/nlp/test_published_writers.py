@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from framework.errors import CheckpointError
@@ -96,7 +96,6 @@ def test_what_is_not_computed_is_refused(changes, match):
 
 def test_a_file_of_first_gpt2_names_is_read(hub, tmp_path):
     folder = checkpoint(tmp_path / "theirs", GPT2)
-    from safetensors.numpy import load_file
 
     tensors = load_file(folder / "model.safetensors")
     save_file({name.removeprefix("transformer."): t for name, t in tensors.items()}, folder / "model.safetensors")
@@ -110,3 +109,30 @@ def test_a_tokenizer_that_ends_no_text_is_refused(hub, tmp_path, capsys):
     hub.add_folder("owner/model", folder)
     assert cli.main(["infer", "--fetch", "hf:owner/model", "--text", "a"]) == 2
     assert "special tokens around a text" in capsys.readouterr().err
+
+
+def test_a_folder_of_a_checkpoint_is_opened_as_it_lies_there(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "wörter und mehr", LLAMA)
+    assert cli.main(["infer", str(folder), "--text", "a small"]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.startswith("a small -> ") and line.strip() != "a small ->"
+    assert engine.load(folder)("a small")[0].to_json()["text"]
+
+
+def test_a_folder_whose_weights_have_changed_is_read_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    before = engine.load(folder)("a small")[0].to_json()["text"]
+    weights = folder / "model.safetensors"
+    save_file({name: np.zeros_like(array) for name, array in load_file(weights).items()}, weights)
+    assert engine.load(folder)("a small")[0].to_json()["text"] != before
+    assert len(list((tmp_path / "zoo" / "folders").glob("*/run_*"))) == 1, "the older run is removed"
+
+
+def test_a_folder_of_another_network_says_what_it_is(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    (folder / "config.json").write_text(json.dumps({**LLAMA, "architectures": ["LlamaModel"]}))
+    assert cli.main(["infer", str(folder), "--text", "a"]) == 2
+    assert "architectures is ['LlamaModel']" in capsys.readouterr().err
