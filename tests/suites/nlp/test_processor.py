@@ -8,7 +8,7 @@ from framework.errors import DataError
 from suites.engine.config import build_value
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
-from suites.nlp.sequences import Sequencer
+from suites.nlp.sequences import CountingSequencer, Sequencer
 from suites.nlp.tokenizers import BertTokenizer
 
 TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"])
@@ -105,3 +105,19 @@ def test_short_texts_are_read_at_once_whatever_they_say_and_long_ones_are_not_qu
         made.prepare([item])
         assert made.cost(item) > 0 and made.truncated(item) in (True, False)
         assert time.process_time() - start < 2
+
+
+def test_a_text_of_which_the_model_sees_nothing_is_told():
+    made = processor("Classification")
+    result = {"class": "x", "scores": {"x": 0.9, "y": 0.1}}
+    assert "no word of it is in the model's vocabulary" in made.draw(made.from_json("你 好"), result)
+    assert made.draw(made.from_json("a 好"), result) == "a 好 -> x (0.900)"
+
+
+def test_a_set_in_another_language_than_the_vocabulary_is_told(caplog):
+    for texts, told in ((["a b", "你 好"], True), (["a b c d", "a b c 好"], False)):
+        caplog.clear()
+        counting = CountingSequencer(Sequencer(TOKENIZER, (), 12, "half"))
+        counting.tokens(texts)
+        counting.warn("reviews.csv")
+        assert ("reviews.csv: 50 % of its tokens are unknown to the vocabulary (2 of 4)" in caplog.text) is told
