@@ -110,7 +110,7 @@ def test_a_set_of_one_class_is_refused_before_the_first_step(config_file, tmp_pa
     for kind in "bc":
         shutil.rmtree(tmp_path / "wedges" / kind)
     (tmp_path / "wedges" / "b").mkdir()
-    with pytest.raises(DataError, match="data.train.dataset: all 9 samples are of one class, 'a'"):
+    with pytest.raises(DataError, match=r"data\.train\.dataset: all 9 samples are of one class, 'a'"):
         train(config_file, ["data.num_classes=auto"], runs=tmp_path, name="run")
 
 

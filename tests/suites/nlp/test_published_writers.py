@@ -154,7 +154,7 @@ def test_a_tokenizer_with_a_number_twice_is_refused(tmp_path, added):
     fields = json.loads((folder / "tokenizer.json").read_text())
     shared(fields, added=added)
     (folder / "tokenizer.json").write_text(json.dumps(fields))
-    with pytest.raises(CheckpointError, match="tokenizer.json: .*number"):
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: .*number"):
         published_tokenizer(folder)
 
 

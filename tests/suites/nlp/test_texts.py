@@ -178,5 +178,5 @@ def test_columns_called_text_and_label_are_these_whatever_they_hold(tmp_path, ro
 def test_a_part_that_equal_texts_leave_empty_says_so(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text("\n".join(["text,label", *["same,pos", "same,neg"] * 20]))
-    with pytest.raises(DataError, match="no text is for the part 'val': every fifth of the different ones.* there are 1"):
+    with pytest.raises(DataError, match=r"no text is for the part 'val': every fifth of the.* there are 1"):
         Texts(str(path), "val")

@@ -9,7 +9,7 @@ from suites.engine.data.classes import expect_several, say_alike
 
 
 def test_one_class_alone_is_an_error_that_names_it():
-    with pytest.raises(DataError, match="all 7 samples are of one class, 'cat'.* needs samples of two at least"):
+    with pytest.raises(DataError, match=r"all 7 samples are of one class, 'cat'.* needs samples of two at least"):
         expect_several("photos", {"cat": 7, "dog": 0})
     expect_several("photos", {"cat": 7, "dog": 1})
     expect_several("nothing", {})
