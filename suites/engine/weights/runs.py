@@ -102,7 +102,7 @@ def _write_whole(name: str, folder: Path, path: Path) -> None:
         unpack(folder, path)
         return
     whole = whole_model(name)
-    _write(name, read_config(Path(whole.config), whole.overrides), path, whole.names)
+    _write(name, whole.config, read_config(Path(whole.config), whole.overrides), path, whole.names)
 
 
 def _made(path: Path, make: Callable[[], object]) -> Path:
@@ -128,15 +128,16 @@ def write_run(
         ConfigError: the record has no such config, or the folder is taken.
         CheckpointError: the weights are not fetched.
     """
-    return _write(record.name, _config_of(record, overrides), path, names or record.names_of_classes())
+    config = _config_of(record, overrides)
+    return _write(record.name, str(record.config), config, path, names or record.names_of_classes())
 
 
-def _write(name: str, config: Config, path: Path, names: Sequence[str] | None) -> list[str]:
-    """Make a run folder of a config whose whole model is pretrained; `name` is that of the weights."""
+def _write(name: str, called: str, config: Config, path: Path, names: Sequence[str] | None) -> list[str]:
+    """Make a run folder of a config, `called` so, whose whole model is pretrained; `name` is that of the weights."""
     task = build_task(config)
     lines = load_wanted(task.model) if wants_weights(task.model) else []
     if set(task.model.state_dict()) - loaded_names(task.model):
-        raise ConfigError(f"{name}: {config.source} has to be trained first: not all of its model is in there")
+        raise ConfigError(f"{name}: {called} has to be trained first: not all of its model is in there")
     if isinstance(task, NamesClasses):
         count: int = task.model.num_classes  # type: ignore[attr-defined]
         names = names or [str(k) for k in range(count)]
