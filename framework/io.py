@@ -120,6 +120,8 @@ def load_metadata(path: Path | str) -> dict[str, str]:
     Raises:
         CheckpointError: the file is missing, cut or not a safetensors file.
     """
+    if not Path(path).exists():
+        raise CheckpointError(f"{path}: there is no such weight file")
     try:
         check_file(path, "weight_bytes")
         with safetensors.safe_open(str(path), framework="numpy") as file:

@@ -22,7 +22,7 @@ from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Problem
 from suites.nlp.problems.reranking import Reranking
 from suites.nlp.problems.writing import WritingProblem
-from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer
+from suites.nlp.sequences import CountingSequencer, Encoded, RememberingSequencer, Sequencer
 from suites.nlp.tokenizers import tokenizer_from
 from suites.nlp.transforms import TextTransform
 from suites.nlp.writing import Limits, Writer, steps
@@ -160,8 +160,11 @@ class TextProcessor(ServedProcessor):
         return float(result["score"])
 
     def draw(self, item: Any, result: Any) -> str:
-        """The item and what is predicted for it, as text."""
-        return self._problem.describe(item, result)
+        """The item and what is predicted for it, as text; a model that saw nothing but unknown words is told."""
+        told = self._problem.describe(item, result)
+        seen = CountingSequencer(self.sequencer)
+        self._problem.encode([item], seen, self.classes, lambda i: f"input {i}", truth=False)
+        return f"{told}\n(no word of it is in the model's vocabulary)" if seen.all_unknown else told
 
 
 class WritingProcessor(TextProcessor):

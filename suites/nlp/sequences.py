@@ -5,6 +5,7 @@ Letters: N samples, T tokens, B sequences of a batch.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,6 +19,8 @@ from suites.nlp.transforms import TextTransform
 
 Truncation = Literal["longest_first", "only_first", "only_second", "half"]
 
+_log = logging.getLogger(__name__)
+_MUCH = 0.2  # share of a set's tokens
 _KEPT, _SHORT = 4096, 1024  # texts that are remembered, and characters of one
 
 
@@ -112,6 +115,42 @@ class Sequencer:
         segments = np.zeros(len(ids), np.int64)
         segments[len(head) :] = 1 if tail and t.segments > 1 else 0
         return Sequence_(ids, segments, start, len(head))
+
+
+class CountingSequencer(Sequencer):
+    """A Sequencer that counts tokens, and those that stand for what the vocabulary lacks; of another's parts."""
+
+    def __init__(self, other: Sequencer) -> None:
+        super().__init__(other.tokenizer, other.transforms, other.max_length, other.truncation, other.target)
+        self.counts: dict[str, int] = {"all": 0, "unknown": 0}
+
+    def tokens(self, texts: Iterable[str]) -> list[Tokens]:
+        """The tokens of each text, after the transforms."""
+        return self._counted(super().tokens(texts), self.tokenizer)
+
+    def target_tokens(self, texts: Iterable[str]) -> list[Tokens]:
+        """The tokens of each text that is written, after the transforms."""
+        return self.tokens(texts) if self.target is None else self._counted(super().target_tokens(texts), self.target)
+
+    def _counted(self, found: list[Tokens], tokenizer: Tokenizer) -> list[Tokens]:
+        self.counts["all"] += sum(len(each.ids) for each in found)
+        self.counts["unknown"] += sum(int((each.ids == tokenizer.unknown).sum()) for each in found)
+        return found
+
+    @property
+    def all_unknown(self) -> bool:
+        """Whether there are tokens, and all of them are unknown."""
+        return 0 < self.counts["all"] == self.counts["unknown"]
+
+    def warn(self, what: str) -> None:
+        """Say where much of a data set is unknown."""
+        every, unknown = self.counts.values()
+        if unknown > _MUCH * every:
+            _log.warning(
+                "%s: %.0f %% of its tokens are unknown to the vocabulary (%d of %d), so the model does not see them; "
+                "take a vocabulary of this language",
+                *(what, 100 * unknown / every, unknown, every),
+            )
 
 
 @dataclass(frozen=True)

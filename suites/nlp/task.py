@@ -43,7 +43,7 @@ from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems import Classification, Problem
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.processor import TextProcessor, WritingProcessor
-from suites.nlp.sequences import Encoded, Sequencer, Truncation
+from suites.nlp.sequences import CountingSequencer, Encoded, Sequencer, Truncation
 from suites.nlp.settings import EvalData, TrainData
 from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
@@ -163,6 +163,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled ragged batches of a fixed number of sequences, or bounded by their tokens."""
+        self._problem.check_training(self._train_set)
         if self._distillation is None or not self._distillation.begun:  # batches to calibrate on, say
             encoded = self._encoded(self._train_set)
             samples: Dataset | RandomDataset = self._problem.drawn(encoded)
@@ -344,7 +345,10 @@ class NlpTask(DataTask[TrainData, EvalData]):
 
     def _encoded(self, dataset: TextDataset[Any]) -> Encoded:
         self._problem.check(dataset, self._sequencer)
-        return self._problem.encode(dataset.examples, self._sequencer, self._classes, dataset.name_of)
+        sequencer = CountingSequencer(self._sequencer)
+        encoded = self._problem.encode(dataset.examples, sequencer, self._classes, dataset.name_of)
+        sequencer.warn(dataset.path)
+        return encoded
 
     def _check_fit(self, sequencer: Sequencer) -> None:
         longest = self.model.max_length

@@ -60,6 +60,14 @@ class Alphabet:
         characters = [line.rstrip("\r") for line in lines]
         if characters and not characters[-1]:
             characters.pop()
+        if not characters:
+            raise ConfigError(f"{path}: the file is empty; a line has a character")
+        lines_of: dict[str, int] = {}
+        for number, character in enumerate(characters, start=1):
+            if (first := lines_of.setdefault(character, number)) != number:
+                raise ConfigError(
+                    f"{path}:{number}: {character!r} is there already, in line {first}; name each character once"
+                )
         wrong = next((k for k, c in enumerate(characters) if len(c) != 1), None)
         if wrong is not None:
             raise ConfigError(f"{path}:{wrong + 1}: {characters[wrong][:20]!r} is not one character; a line has one")

@@ -7,7 +7,9 @@ from typing import Any
 
 from framework.errors import ConfigError
 from suites.engine.contract.batch import opened
+from suites.engine.data.classes import say_alike
 
+TRAINING = "data.train.dataset"  # the place of the training set in a config
 _SHOWN = 10  # names of classes in an error
 
 
@@ -40,4 +42,6 @@ def open_dataset(dataset: Any, num_classes: int | None, place: str, remedy: str)
         raise ConfigError(
             f"data.num_classes is {num_classes} but {place} has {found.num_classes} classes ({names}); {remedy}"
         )
+    if place == TRAINING:
+        say_alike(place, found.class_names)
     return found

@@ -43,7 +43,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         prog=prog, description="Show a model's predictions; damaged inputs are named and skipped."
     )
     parser.add_argument(
-        "model", type=Path, help="a run, an exported model, an ONNX or .tflite file, or a name of `zoo list`"
+        "model",
+        type=Path,
+        help="a run, an exported model, an ONNX or .tflite file, a checkpoint's folder as transformers saves it, or a "
+        "name of `zoo list`",
     )
     parser.add_argument("--fetch", action="store_true", help="fetch published weights of that name that are not here")
     parser.add_argument(

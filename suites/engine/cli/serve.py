@@ -29,7 +29,8 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
         "models",
         nargs="+",
         help="MODEL or NAME=MODEL: an export's folder, a folder of its versions (1, 2, ...), a run, an ONNX or "
-        ".tflite file, or a name of `zoo list`; NAME=A@0.9,B@0.1 shares requests out between two",
+        ".tflite file, a checkpoint's folder as transformers saves it, or a name of `zoo list`; NAME=A@0.9,B@0.1 "
+        "shares requests out between two",
     )
     parser.add_argument("--fetch", action="store_true", help="fetch published weights that are not here")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best; of one model")

@@ -13,6 +13,7 @@ import numpy as np
 from framework.errors import ConfigError, NotSupportedError
 from suites.engine.contract.batch import Batch
 from suites.engine.data.intake.naming import entries
+from suites.engine.data.intake.passed import PassedOver
 
 
 class Processor(ABC):
@@ -44,12 +45,24 @@ class Processor(ABC):
     def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
         """Return (name, what reads it) of each input that a word of the command line stands for.
 
-        By default a file, or the inputs in a folder, in the order of their numbers.
+        By default a file, or the inputs in a folder, in the order of their numbers; what else is there is logged.
         """
         path = Path(word)
         inside = path.is_dir() and not self.takes(path)
-        paths = [p for p in entries(path) if self.takes(p)] if inside else [path]
+        paths = self._in_folder(path) if inside else [path]
         return [(str(found), partial(self.read, found)) for found in paths]
+
+    def _in_folder(self, folder: Path) -> list[Path]:
+        passed, found = PassedOver(), []
+        for path in entries(folder):
+            if self.takes(path):
+                found.append(path)
+            elif path.is_dir():
+                passed.note("folders, which are to be named by themselves", path.name)
+            else:
+                passed.note("files of kinds that this model does not read from a folder", path.name)
+        passed.say(str(folder))
+        return found
 
     @abstractmethod
     def read(self, path: Path) -> Any:

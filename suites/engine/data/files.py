@@ -182,8 +182,11 @@ class Source(ABC):
     def find(self, name: str) -> str | None:
         """The file that a list or an annotation means by a name; None if there is none.
 
-        `./`, backslashes, composed and decomposed letters and capitals may differ; see `Finder`.
+        `./`, backslashes, composed and decomposed letters and capitals may differ; see `Finder`. An absolute path means
+        the file below the root that it leads to.
         """
+        if os.path.isabs(name):
+            name = os.path.relpath(name, os.path.abspath(self.root))
         plain = as_written(name)
         for each in (plain, name):
             if self.exists(each):

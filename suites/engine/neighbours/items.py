@@ -204,6 +204,8 @@ class ItemIndex:
 
         No file is looked into before its SHA-256 is that of items.json, and none runs code.
         """
+        if not (folder / _FACTS).is_file():
+            raise CheckpointError(f"{folder}: there is no index ({_FACTS}); name the folder that one was written to")
         try:
             facts = read_json(folder / _FACTS)
             names, recall = [str(name) for name in facts["names"]], float(facts["recall@20"])

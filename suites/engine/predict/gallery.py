@@ -29,7 +29,7 @@ from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import embed_items
 from suites.engine.predict.objects import Finder, require_objects
 from suites.engine.run.folder import RunFolder, best_weights
-from suites.engine.weights.runs import named_run
+from suites.engine.weights.runs import run_at
 
 _AT_ONCE = 256  # vectors that neighbours are asked for together
 _MOST_PAIRS = 1_000_000
@@ -144,7 +144,7 @@ def _digest(path: Path, processor: Processor, finder: Finder | None = None) -> s
 
     Those of objects and of whole pictures are not either; which detector finds the objects does not matter.
     """
-    folder = path if path.exists() else named_run(str(path)) or path
+    folder = run_at(path)
     files = program_files(folder)[-1:] if is_export(folder) else [best_weights(RunFolder(folder))]
     digests = [sha256(file) for file in files]
     objects = [] if finder is None else ["objects"]

@@ -51,7 +51,7 @@ from suites.engine.train.profiling import StepProfile
 from suites.engine.weights.eight_bits import eight_bits_of
 from suites.engine.weights.lora.layers import merge_lora
 from suites.engine.weights.records import record_names
-from suites.engine.weights.runs import named_run
+from suites.engine.weights.runs import run_at
 
 _FILES = {".onnx": open_onnx_file, ".tflite": open_tflite_file}
 ONNX = "model.onnx"  # what `export_run` names it
@@ -106,8 +106,7 @@ def open_model(
     Raises CheckpointError for a folder that is neither, ConfigError or DataError for a damaged one, ConfigError for
     plug-ins that are not imported yet.
     """
-    if not path.exists():
-        path = named_run(str(path)) or path
+    path = run_at(path)
     if not is_export(path) and not (path / "config.yml").is_file() and (path / ONNX).is_file():
         path = path / ONNX
     open_file = _FILES.get(path.suffix) if path.is_file() else None
@@ -221,6 +220,7 @@ def export_run(
     covers.
     """
     confine(output)
+    path = run_at(path)
     task = open_run(path, weights, others=others)
     small = eight_bits_of(task)
     if small is not None and quantization is not None:

@@ -312,6 +312,12 @@ def load_mapped(
     other = [text for name, text in different.items() if not _matches(name, resized)]
     used = Names(sources).theirs
     left = [name for name in arrays if name not in used]
+    own = model.state_dict()
+    whole_numbers = [
+        f"{name} ({array.dtype})"
+        for name, array in state.items()
+        if array.dtype.kind in "iu" and array.ndim > 1 and own[name].dtype.startswith(("float", "bfloat"))
+    ]
     unexpected = [name for name in left if not _matches(name, unused)]
     problems = [
         f"{len(names)} {what}: {shown(names)}"
@@ -319,12 +325,12 @@ def load_mapped(
             ("missing", [f"{n} (from {_wanted(sources, n)})" for n in missing if n not in fresh]),
             ("unexpected", unexpected),
             ("of another shape", other),
+            ("of whole numbers, as a file in 8 or 4 bits has them (take the one it was made of)", whole_numbers),
         )
         if names
     ]
     if problems:
         raise CheckpointError(f"{file}: it does not fit this {type(model).__name__}; {'; '.join(problems)}")
-    own = model.state_dict()
     partly: dict[str, np.ndarray] = {}
     for name, array in (state | other_size if classes.differ else other_size).items():
         layout = next((found for pattern, found in rows.items() if checked(pattern).search(name)), None)

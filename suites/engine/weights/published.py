@@ -28,7 +28,7 @@ SENTENCES = "SentenceTransformer"  # in its place for a checkpoint with sentence
 _KEYS = ("type", "weights")
 _MOST = 100_000  # classes
 MOST_LAYERS = 1 << 12
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".pdparams")
+WEIGHT_FILES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def expect_size(numbers: int, layers: int, where: str) -> None:
         raise CheckpointError(f"{where}: describes {layers} layers; at most {MOST_LAYERS} are made")
     limits.check("weight_bytes", 4 * numbers, f"{where}: the network that it describes has too many bytes")
     file = Path(where)
-    beside = [each for each in file.parent.iterdir() if each.suffix in _WEIGHTS] if file.is_file() else []
+    beside = [each for each in file.parent.iterdir() if each.suffix in WEIGHT_FILES] if file.is_file() else []
     held, allowed = sum(each.stat().st_size for each in beside), limits.current()
     if beside and 4 * numbers > allowed.free_bytes + allowed.growth * held:
         raise CheckpointError(

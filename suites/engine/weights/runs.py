@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from framework.atomic import make_folder, remove
@@ -18,16 +19,19 @@ from suites.engine.weights.fetching import check_file
 from suites.engine.weights.hub.names import is_hub
 from suites.engine.weights.hub.sharing import is_shared_run, unpack
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
-from suites.engine.weights.published import whole_model
-from suites.engine.weights.records import Record, find_record, get_record
+from suites.engine.weights.published import WEIGHT_FILES, whole_model
+from suites.engine.weights.records import Record, find_record, get_record, zoo_folder
 from suites.engine.weights.wanted import is_here, offer_record
+
+_DESCRIPTION = "config.json"
+_OURS = ("config.yml", "program.json", "model.onnx")  # of runs and exports
 
 
 def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
     """The run folder of published weights that a name means, made at its first use; None where no record has the name.
 
-    It lies with the record's files. Files that are missing are fetched if the user says so, on a terminal or by
-    `fetch_all`.
+    It lies with the record's files, that of a checkpoint's folder (`is_checkpoint`) in the zoo's folder. Files that are
+    missing are fetched if the user says so, on a terminal or by `fetch_all`.
 
     Raises:
         ConfigError: the record has no whole model.
@@ -35,7 +39,7 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
     """
     record = find_record(name)
     if record is None:
-        return None
+        return _of_folder(Path(name)) if is_checkpoint(Path(name)) else None
     config = None if is_hub(name) else _config_of(record)  # nothing is fetched without one
     if not is_here(record) and not offer_record(record, fetch_all=fetch_all):
         for file in record.files:  # the error has the command that fetches them
@@ -46,6 +50,18 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
     return _made(path, lambda: write_run(record, path))
 
 
+def run_at(path: Path) -> Path:
+    """The folder or file that a path means to a command: itself, or the run of the published weights that it names."""
+    return path if path.exists() and not is_checkpoint(path) else named_run(str(path)) or path
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a folder holds a network as transformers saves it: a config.json beside weights."""
+    if not (path / _DESCRIPTION).is_file() or any((path / name).is_file() for name in _OURS):
+        return False
+    return any(file.suffix in WEIGHT_FILES and not file.name.startswith(".") for file in path.iterdir())
+
+
 def _of_hub(name: str) -> Path:
     """The run folder of a repository: a shared run of ours, or the whole model that its config.json names."""
     record = get_record(name)  # as it is now that its files are here
@@ -54,13 +70,39 @@ def _of_hub(name: str) -> Path:
     def make() -> None:
         for file in record.files:
             check_file(record.folder() / file.name, file, record)
-        if is_shared_run(record.folder()):
-            unpack(record.folder(), path)
-        else:
-            whole = whole_model(name)
-            write_run(replace(record, config=whole.config, overrides=whole.overrides), path, names=whole.names)
+        _write_whole(name, record.folder(), path)
 
     return _made(path, make)
+
+
+def _of_folder(folder: Path) -> Path:
+    """The run folder of a checkpoint that lies somewhere else; it is made again where a file there has changed."""
+    folder = folder.resolve()
+    files = sorted(file for pattern in ("*", "*/*.json") for file in folder.glob(pattern) if file.is_file())
+    state = [(str(file.relative_to(folder)), *_state(file)) for file in files]
+    name, now = (hashlib.sha256(text.encode()).hexdigest()[:16] for text in (str(folder), json.dumps(state)))
+    path = zoo_folder() / "folders" / name / f"run_{now}"
+
+    def make() -> None:
+        for older in path.parent.glob("run_*"):
+            remove(older)
+        _write_whole(str(folder), folder, path)
+
+    return _made(path, make)
+
+
+def _state(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _write_whole(name: str, folder: Path, path: Path) -> None:
+    """Make the run folder of a repository's files: a shared run of ours, or the model that its config.json names."""
+    if is_shared_run(folder):
+        unpack(folder, path)
+        return
+    whole = whole_model(name)
+    _write(name, whole.config, read_config(Path(whole.config), whole.overrides), path, whole.names)
 
 
 def _made(path: Path, make: Callable[[], object]) -> Path:
@@ -87,15 +129,20 @@ def write_run(
         CheckpointError: the weights are not fetched.
     """
     config = _config_of(record, overrides)
+    return _write(record.name, str(record.config), config, path, names or record.names_of_classes())
+
+
+def _write(name: str, called: str, config: Config, path: Path, names: Sequence[str] | None) -> list[str]:
+    """Make a run folder of a config, `called` so, whose whole model is pretrained; `name` is that of the weights."""
     task = build_task(config)
     lines = load_wanted(task.model) if wants_weights(task.model) else []
     if set(task.model.state_dict()) - loaded_names(task.model):
-        raise ConfigError(f"{record.name}: {record.config} has to be trained first: not all of its model is in there")
+        raise ConfigError(f"{name}: {called} has to be trained first: not all of its model is in there")
     if isinstance(task, NamesClasses):
         count: int = task.model.num_classes  # type: ignore[attr-defined]
-        names = names or record.names_of_classes() or [str(k) for k in range(count)]
+        names = names or [str(k) for k in range(count)]
         if len(names) != count:
-            raise ConfigError(f"{record.name}: the model has {count} classes but there are names of {len(names)}")
+            raise ConfigError(f"{name}: the model has {count} classes but there are names of {len(names)}")
         name_classes(task, names)
     run = RunFolder.create(path, config)
     try:

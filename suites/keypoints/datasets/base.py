@@ -86,10 +86,19 @@ class PoseDataset:
         return len(self._objects)
 
     def __getitem__(self, index: int) -> PoseSample:
-        """Object `index`; points outside of the picture are unlabelled. A DataError names a file of no picture."""
+        """Object `index`; points outside of the picture are unlabelled.
+
+        A DataError names a file of no picture, and an object whose labelled points all lie outside.
+        """
         labelled = self._objects[index]
         image = self.image(index)
         points = within(labelled.points, image.shape[:2])
+        if not (points[:, 2] > 0).any():
+            height, width = image.shape[:2]
+            raise DataError(
+                f"{self.name_of(index)}: all points of an object lie outside of the picture, which is {width} wide and "
+                f"{height} high; were they labelled on one of another size?"
+            )
         box = np.array([labelled.box], np.float32)
         objects = Instances(Boxes(box), np.zeros(1, np.int64), keypoints=points[None], pose=self.pose)
         return PoseSample(
@@ -134,6 +143,8 @@ def within(points: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
 
 def pose_of_names(names: Sequence[str], pairs: Sequence[tuple[str, str]] | None, where: str) -> Pose:
     """The pose of points that only have names; DataError where there is none, or one comes twice."""
+    if not names:
+        raise DataError(f"{where}: no point with a name is in it")
     try:
         pose = Pose(tuple(names))
     except AttributeValueError as error:

@@ -203,8 +203,8 @@ def _expect(table: Table, name: str) -> None:
 def _label(table: Table, values: Mapping[str, Sequence[str]]) -> str:
     few = [name for name, column in values.items() if _is_label(column)]
     named = [name for name in few if name.lower() in LABELS]
-    candidates = named or few
-    plainest = [name for name in candidates if name.lower() in ("label", "labels")]
+    candidates = named or [name for name in few if name.lower() not in TEXTS]
+    plainest = [name for name, column in values.items() if name.lower() in ("label", "labels") and _are_few(column)]
     if len(plainest) == 1:
         return plainest[0]
     if len(candidates) == 1:
@@ -220,12 +220,17 @@ def _label(table: Table, values: Mapping[str, Sequence[str]]) -> str:
 
 
 def _is_label(column: Sequence[str]) -> bool:
-    """Whether values can be classes: short, at least two, few of them, and most of them again and again."""
+    """Whether values can be classes: at least two, few of them, and most of them again and again."""
+    return 2 <= len(set(column)) < len(column) and _are_few(column)
+
+
+def _are_few(column: Sequence[str]) -> bool:
+    """Whether values are short and few, be it one."""
     different = set(column)
     few = len(different) <= max(2, min(_MOST_CLASSES, _FEW * len(column))) or (
         len(different) <= 20 and 2 * len(different) <= len(column)
     )
-    return 2 <= len(different) < len(column) and few and all(len(value) <= 60 for value in different)
+    return bool(different) and few and all(len(value) <= 60 for value in different)
 
 
 def _text(table: Table, values: Mapping[str, Sequence[str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Literal
 
@@ -18,6 +19,7 @@ from suites.nlp.datasets.base import Pair, TextDataset
 from suites.nlp.datasets.found import table_of
 from suites.nlp.datasets.packed import read_packed, unpacked_name
 
+_log = logging.getLogger(__name__)
 _SHORT = 20  # characters up to which any text may be the other side of a pair
 _NAMES = {
     "source": ("source", "src", "input", "text", "document", "question", "en"),
@@ -120,6 +122,7 @@ def _of_table(path: str, source: str | None, target: str | None, encoding: str |
         found.append(names.index(given if given is not None else known[0] if known else names[place]))
     if found[0] == found[1]:
         raise ConfigError(f"{path}: source and target are one column, '{names[found[0]]}'; name both")
+    _log.info("%s: sources are in column '%s', targets in column '%s'", path, *(names[at] for at in found))
     return [(f"{table.path}:{line}", cells[found[0]] or "", cells[found[1]] or "") for line, cells in table.rows]
 
 

@@ -82,6 +82,12 @@ class Texts(RowDataset):
             table = first if path == first.path else read_table(path, encoding)
             rows = _labelled(table, columns.text, columns.label, columns.pair, max_skipped, self.left_out)
         examples = _divided(rows, part) if whole else rows.examples
+        if rows.examples and not examples:
+            count = len({(example.text, example.pair) for _, example in rows.examples})
+            raise DataError(
+                f"Texts {root}: no text is for the part '{part}': every fifth of the different ones is for evaluation, "
+                f"and there are {count}; add some, or give files named train and val"
+            )
         self.class_names = sorted({example.label for _, example in examples})
         places, texts = [place for place, _ in examples], [example for _, example in examples]
         self._hold(root, texts, places, [example.label for example in texts])

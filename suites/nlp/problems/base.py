@@ -80,6 +80,9 @@ class Problem(ABC):
                 f"has {dataset.example_type.__name__}; choose a data set of the problem, see docs/howto/nlp.md"
             )
 
+    def check_training(self, dataset: TextDataset[Any]) -> None:  # noqa: B027  (an offer, not a duty)
+        """Raise DataError for a training set that teaches nothing."""
+
     @abstractmethod
     def classes(self, dataset: TextDataset[Any]) -> list[str]:
         """The names of the classes that a training set shows, in the model's order; empty where there are none."""

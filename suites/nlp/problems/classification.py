@@ -14,6 +14,7 @@ from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
+from suites.engine.data.classes import expect_several, say_alike
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Marked, Tally
@@ -146,6 +147,12 @@ class Classification(RowProblem):
     def classes(self, dataset: TextDataset[Labelled]) -> list[str]:
         """The labels of the set, sorted."""
         return sorted({example.label for example in dataset.examples})
+
+    def check_training(self, dataset: TextDataset[Labelled]) -> None:
+        """DataError for a set of one class; names of classes that are alike are told."""
+        counts = Counter(example.label for example in dataset.examples if example.label)
+        expect_several(dataset.path, counts)
+        say_alike(dataset.path, sorted(counts))
 
     def count(self, tally: Tally, examples: Sequence[Labelled]) -> None:
         """Examples by class."""

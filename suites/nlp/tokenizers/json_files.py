@@ -74,7 +74,15 @@ class JsonTokenizer(Tokenizer):
         self._engine.no_padding()
         tokens = [""] * (max(numbers.values()) + 1)
         for token, number in numbers.items():
+            if tokens[number]:
+                raise CheckpointError(f"{where}: {tokens[number]!r} and {token!r} have the same number, {number}")
             tokens[number] = token
+        for content, number in _added(fields):
+            if numbers.get(content, number) != number:
+                raise CheckpointError(
+                    f"{where}: the added token {content!r} has the number {number}, which is that of "
+                    f"{tokens[number] if number < len(tokens) else 'no token'!r}"
+                )
         self.vocabulary = tokens
         self.opening, self.closing, between, segments = self._around(where, numbers)
         self.closings_between, self.segments = between, segments  # type: ignore[misc]
@@ -156,6 +164,13 @@ def _checked(text: str, where: str) -> dict[str, Any]:
             except AttributeValueError as error:
                 raise CheckpointError(f"{where}: {part}: {error}") from None
     return dict(fields)
+
+
+def _added(fields: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Text and number of each added token."""
+    for each in fields.get("added_tokens") or ():
+        if isinstance(each, dict) and isinstance(each.get("content"), str) and isinstance(each.get("id"), int):
+            yield each["content"], each["id"]
 
 
 def _expressions(value: Any) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -137,7 +138,17 @@ def cutter(pieces: str) -> Callable[[str], list[Piece]]:
     if pieces == "jieba":
         return jieba_cutter("WordTokenizer: pieces")
     pattern = _CHARACTERS if pieces == "characters" else _WORDS
-    return lambda text: [(m.group(), m.start(), m.end()) for m in pattern.finditer(text)]
+    return partial(_matches, pattern)
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> list[Piece]:
+    return [(m.group(), m.start(), m.end()) for m in pattern.finditer(text)]
+
+
+def _words_of_jieba(text: str) -> list[Piece]:
+    import jieba
+
+    return [(word, start, end) for word, start, end in jieba.tokenize(text) if not word.isspace()]
 
 
 def jieba_cutter(who: str) -> Callable[[str], list[Piece]]:
@@ -149,4 +160,4 @@ def jieba_cutter(who: str) -> Callable[[str], list[Piece]]:
             f"{who} is 'jieba', which needs the package of that name; run {install_command('chinese')}"
         ) from None
     jieba.setLogLevel("WARNING")
-    return lambda text: [(word, start, end) for word, start, end in jieba.tokenize(text) if not word.isspace()]
+    return _words_of_jieba  # by its name, so that a tokenizer can go to another process

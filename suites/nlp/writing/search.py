@@ -77,10 +77,10 @@ class Search:
             raise AttributeValueError(
                 f"Search: coverage_penalty is {self.coverage_penalty}; it must be 0 or more, 0 for none"
             )
-        if not 0 <= self.temperature < float("inf") or not self.repetition_penalty > 0:
+        if not 0 <= self.temperature < float("inf") or not 0 < self.repetition_penalty < float("inf"):
             raise AttributeValueError(
                 f"Search: temperature is {self.temperature} and repetition_penalty {self.repetition_penalty}; the "
-                "first must be 0 or more, the second above 0"
+                "first must be 0 or more, the second above 0, both finite"
             )
         for name, value in (("top_p", self.top_p), ("min_p", self.min_p)):
             if value is not None and not 0 <= value <= 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from framework.errors import DataError
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
@@ -30,7 +32,7 @@ class LineList(TextDataset):
             path, tab, text = line.partition("\t")
             if not tab or not text.strip():
                 raise DataError(f"{path[:60]!r} has no text; a line is a path, a tab and the text")
-            return listed_file(source, path), text.strip()
+            return listed_file(source, path), unicodedata.normalize("NFC", text.strip())
 
         rows = read_list(source, annotations, read, max_skipped, skipped)
         self._texts = [text for _, text in rows]

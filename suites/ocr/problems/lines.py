@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.data import DataLoader
+from framework.errors import DataError
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
@@ -105,6 +106,11 @@ class LineProblem(Problem):
                 counts[character] = counts.get(character, 0) + 1
         if not counts:
             return []
+        if not any(len(self._model.alphabet.encode(text)) for text in dataset.texts()):
+            raise DataError(
+                f"{what}: no character of its {len(dataset)} lines is in the alphabet ({len(self._model.alphabet)} "
+                "characters); name another in model.alphabet"
+            )
         often = sorted(counts, key=lambda c: (-counts[c], c))[:_SHOWN]
         named = ", ".join(f"{c!r} in {counts[c]}" for c in often) + (" ..." if len(counts) > _SHOWN else "")
         return [

@@ -16,8 +16,10 @@ from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
+from suites.engine.data.classes import expect_several
 from suites.engine.reporting import Case, Marked, Tally
 from suites.vision.augmentation.pipeline import Augmented, Transform
+from suites.vision.classes import TRAINING
 from suites.vision.recognition.datasets import Drawn, Numbered, RecognitionDataset
 from suites.vision.recognition.losses import CrossEntropy, balanced_weights
 from suites.vision.recognition.metrics import Accuracy, MultiLabel
@@ -70,6 +72,8 @@ class RecognitionTask(VisionTask):
 
     def _open(self, dataset: Any, path: str) -> Any:
         opened = super()._open(dataset, path)
+        if path == TRAINING and not self._loss.multi_label:
+            expect_several(path, dict(zip(opened.class_names, opened.class_counts().tolist(), strict=True)))
         several = getattr(opened, "multi_label", False)
         if several != self._loss.multi_label:
             has, wants = ("several classes", "BinaryCrossEntropy") if several else ("one class", "CrossEntropy")

@@ -1,12 +1,13 @@
 """The classification task as the engine uses it: trains to a figure, evaluates, draws and exports from a config."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from framework.errors import CheckpointError, ConfigError
+from framework.errors import CheckpointError, ConfigError, DataError
 from framework.nn import init
 from suites.classification.processor import ClassificationProcessor
 from suites.engine.config.building import build_task, read_config
@@ -103,6 +104,14 @@ def test_a_wrong_number_of_classes_names_both(config_file):
     task = build_task(read_config(config_file, ["data.num_classes=5"]))
     with pytest.raises(ConfigError, match=r"data.num_classes is 5 but data.train.dataset has 3 classes \(a, b, c\)"):
         task.train_loader(seed=0, workers=0)
+
+
+def test_a_set_of_one_class_is_refused_before_the_first_step(config_file, tmp_path):
+    for kind in "bc":
+        shutil.rmtree(tmp_path / "wedges" / kind)
+    (tmp_path / "wedges" / "b").mkdir()
+    with pytest.raises(DataError, match=r"data\.train\.dataset: all 9 samples are of one class, 'a'"):
+        train(config_file, ["data.num_classes=auto"], runs=tmp_path, name="run")
 
 
 def test_predictions_are_the_best_classes():

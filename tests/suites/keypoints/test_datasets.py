@@ -36,6 +36,13 @@ def test_points_outside_of_the_picture_are_unlabelled(tmp_path):
     assert not truth[:2].any() and (truth[2:, 2] == 2).all()
 
 
+def test_an_object_whose_points_all_lie_outside_is_an_error_of_its_file(tmp_path):
+    row = person(0)
+    row["keypoints"] = [900, 900, 2] * 17
+    with pytest.raises(DataError, match="all points of an object lie outside of the picture, which is"):
+        CocoKeypoints(*coco(tmp_path, [row]))[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "match"),
     [

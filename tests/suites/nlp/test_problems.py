@@ -96,6 +96,12 @@ def test_a_problem_refuses_other_examples(tmp_path):
         Tagging().check(Tsv(str(tmp_path / "a.tsv")), encoder())
 
 
+def test_classes_are_not_learnt_from_texts_of_one(tmp_path):
+    (tmp_path / "a.tsv").write_text("text_a\tlabel\na\tpos\nb\tpos\n")
+    with pytest.raises(DataError, match="all 2 samples are of one class, 'pos'"):
+        Classification().check_training(Tsv(str(tmp_path / "a.tsv")))
+
+
 def test_a_word_is_tagged_by_its_first_piece():
     example = Tagged(("ab", "c", "de"), ("B-X", "O", "I-X"))
     sample = one(Tagging("spaces"), example, encoder(), ["O", "B-X", "I-X"])

@@ -1,5 +1,6 @@
 """Text processors make items of requests, say what they cost and whether they are cut, and refuse what is none."""
 
+import pickle
 import time
 
 import pytest
@@ -8,8 +9,8 @@ from framework.errors import DataError
 from suites.engine.config import build_value
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
-from suites.nlp.sequences import Sequencer
-from suites.nlp.tokenizers import BertTokenizer
+from suites.nlp.sequences import CountingSequencer, Sequencer
+from suites.nlp.tokenizers import BertTokenizer, CharacterTokenizer, SubwordTokenizer, WordTokenizer
 
 TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"])
 LONG = "a b c d e f g h " * 3
@@ -105,3 +106,34 @@ def test_short_texts_are_read_at_once_whatever_they_say_and_long_ones_are_not_qu
         made.prepare([item])
         assert made.cost(item) > 0 and made.truncated(item) in (True, False)
         assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        TOKENIZER, WordTokenizer(), WordTokenizer(pieces="characters"), CharacterTokenizer(),
+        SubwordTokenizer(size=320), SubwordTokenizer(size=300, pieces="unigram"),
+    ],
+)  # fmt: skip
+def test_processors_go_to_the_readers_of_a_server(tokenizer):
+    tokenizer.learn(["a small house"] * 3)
+    made = TextProcessor(build_value({"type": "Classification"}, Problem, suite="nlp"), Sequencer(tokenizer), ["x"])
+    there = pickle.loads(pickle.dumps(made))
+    item = made.from_json("a house")
+    assert there.prepare([item])["ids"].tolist() == made.prepare([item])["ids"].tolist()
+
+
+def test_a_text_of_which_the_model_sees_nothing_is_told():
+    made = processor("Classification")
+    result = {"class": "x", "scores": {"x": 0.9, "y": 0.1}}
+    assert "no word of it is in the model's vocabulary" in made.draw(made.from_json("你 好"), result)
+    assert made.draw(made.from_json("a 好"), result) == "a 好 -> x (0.900)"
+
+
+def test_a_set_in_another_language_than_the_vocabulary_is_told(caplog):
+    for texts, told in ((["a b", "你 好"], True), (["a b c d", "a b c 好"], False)):
+        caplog.clear()
+        counting = CountingSequencer(Sequencer(TOKENIZER, (), 12, "half"))
+        counting.tokens(texts)
+        counting.warn("reviews.csv")
+        assert ("reviews.csv: 50 % of its tokens are unknown to the vocabulary (2 of 4)" in caplog.text) is told

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from framework.errors import CheckpointError
@@ -12,6 +12,7 @@ from suites import engine
 from suites.engine import cli
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.language_names import described_language_model, names_of_language_model
+from suites.nlp.tokenizers.json_files import published_tokenizer
 from tests.suites.engine.weights.hub.played_hub import played_hub, use
 
 LLAMA = {
@@ -96,7 +97,6 @@ def test_what_is_not_computed_is_refused(changes, match):
 
 def test_a_file_of_first_gpt2_names_is_read(hub, tmp_path):
     folder = checkpoint(tmp_path / "theirs", GPT2)
-    from safetensors.numpy import load_file
 
     tensors = load_file(folder / "model.safetensors")
     save_file({name.removeprefix("transformer."): t for name, t in tensors.items()}, folder / "model.safetensors")
@@ -110,3 +110,66 @@ def test_a_tokenizer_that_ends_no_text_is_refused(hub, tmp_path, capsys):
     hub.add_folder("owner/model", folder)
     assert cli.main(["infer", "--fetch", "hf:owner/model", "--text", "a"]) == 2
     assert "special tokens around a text" in capsys.readouterr().err
+
+
+def test_a_folder_of_a_checkpoint_is_opened_as_it_lies_there(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "wörter und mehr", LLAMA)
+    assert cli.main(["infer", str(folder), "--text", "a small"]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.startswith("a small -> ") and line.strip() != "a small ->"
+    assert engine.load(folder)("a small")[0].to_json()["text"]
+
+
+def test_a_folder_whose_weights_have_changed_is_read_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    before = engine.load(folder)("a small")[0].to_json()["text"]
+    weights = folder / "model.safetensors"
+    save_file({name: np.zeros_like(array) for name, array in load_file(weights).items()}, weights)
+    assert engine.load(folder)("a small")[0].to_json()["text"] != before
+    assert len(list((tmp_path / "zoo" / "folders").glob("*/run_*"))) == 1, "the older run is removed"
+
+
+def test_a_folder_of_another_network_says_what_it_is(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    (folder / "config.json").write_text(json.dumps({**LLAMA, "architectures": ["LlamaModel"]}))
+    assert cli.main(["infer", str(folder), "--text", "a"]) == 2
+    assert "architectures is ['LlamaModel']" in capsys.readouterr().err
+
+
+def shared(fields, *, added):
+    """Lets two tokens of a tokenizer.json have one number."""
+    vocabulary = fields["model"]["vocab"]
+    if added:
+        fields["added_tokens"].append({**fields["added_tokens"][0], "content": "<x>", "id": vocabulary["a"]})
+    else:
+        vocabulary["b"] = vocabulary["a"]
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_a_tokenizer_with_a_number_twice_is_refused(tmp_path, added):
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    fields = json.loads((folder / "tokenizer.json").read_text())
+    shared(fields, added=added)
+    (folder / "tokenizer.json").write_text(json.dumps(fields))
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: .*number"):
+        published_tokenizer(folder)
+
+
+def test_weights_of_whole_numbers_without_their_scales_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    weights = checkpoint(tmp_path / "theirs", LLAMA) / "model.safetensors"
+    save_file({name: (100 * array).astype(np.int8) for name, array in load_file(weights).items()}, weights)
+    with pytest.raises(CheckpointError, match="11 of whole numbers, as a file in 8 or 4 bits has them"):
+        engine.load(weights.parent)
+
+
+def test_a_damaged_file_is_named_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    weights = checkpoint(tmp_path / "theirs", LLAMA) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match="damaged or not a safetensors file") as error:
+        engine.load(weights.parent)
+    assert str(error.value).count(str(weights)) == 1

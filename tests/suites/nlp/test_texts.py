@@ -163,3 +163,20 @@ def test_data_check_finds_equal_texts_with_other_labels(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "error: 1 samples are copies of others, with another truth" in said
     assert "to train on it: paddock train nlp/classify -o data.root=" in said
+
+
+@pytest.mark.parametrize("rows", [["a good film,pos"] * 40, [f"{word} film,pos" for word in "abcd" * 30]])
+def test_columns_called_text_and_label_are_these_whatever_they_hold(tmp_path, rows, caplog):
+    path = tmp_path / "r.csv"
+    path.write_text("\n".join(["text,label", *rows]))
+    with caplog.at_level("INFO"):
+        texts = Texts(str(path))
+    assert "texts are in column 'text', labels in column 'label' (1 different)" in caplog.text
+    assert texts.class_names == ["pos"]
+
+
+def test_a_part_that_equal_texts_leave_empty_says_so(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("\n".join(["text,label", *["same,pos", "same,neg"] * 20]))
+    with pytest.raises(DataError, match=r"no text is for the part 'val': every fifth of the.* there are 1"):
+        Texts(str(path), "val")

@@ -31,6 +31,15 @@ def test_wrong_alphabets_are_named(tmp_path):
         Alphabet.of(str(tmp_path / "own.txt"))
 
 
+@pytest.mark.parametrize(
+    ("content", "said"), [("x\ny\nx\n", r"own\.txt:3: 'x' is there already, in line 1"), ("", "the file is empty")]
+)
+def test_wrong_dictionaries_name_file_and_line(tmp_path, content, said):
+    (tmp_path / "own.txt").write_text(content)
+    with pytest.raises(ConfigError, match=said):
+        Alphabet.of(str(tmp_path / "own.txt"))
+
+
 def test_texts_become_classes_and_come_back():
     letters = Alphabet("abc")
     assert letters.encode("cab").tolist() == [3, 1, 2] and letters.text([3, 1, 2]) == "cab"

@@ -88,6 +88,13 @@ def test_lines_have_a_path_a_tab_and_a_text(tmp_path):
     assert LineList(str(tmp_path), "list.txt", max_skipped=0.5).skipped().skipped == 1
 
 
+def test_lists_may_have_absolute_paths_and_letters_apart_from_their_accents(tmp_path):
+    write_image(tmp_path / "in" / "a.png", np.zeros((8, 20, 3), np.uint8))
+    (tmp_path / "in" / "list.txt").write_text(f"{tmp_path}/in/a.png\tcafe\u0301\n", encoding="utf-8")
+    found = LineList(str(tmp_path / "in"), "list.txt")
+    assert found[0].text == "caf\u00e9" and found[0].image.shape == (8, 20, 3)
+
+
 def test_moved_pictures_take_their_outlines_along(tmp_path):
     sample = IcdarText(str(icdar(tmp_path, GOOD)))[0]
     np.testing.assert_allclose(sample.resized((80, 120), 1).polygons[0], sample.polygons[0] * 2)

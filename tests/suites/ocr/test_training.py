@@ -101,6 +101,11 @@ def test_characters_that_the_alphabet_lacks_are_counted_and_named(tmp_path, capl
     assert "'2' in 3" in caplog.text and len(batch["labels"]) == 5
 
 
+def test_lines_of_which_no_character_is_known_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"no character of its 4 lines is in the alphabet \(1 characters\)"):
+        next(iter(line_task(tmp_path, SvtrLcnet("=x")).eval_loader(workers=0)))
+
+
 def test_figures_of_lines_merge():
     one, other, whole = (ReadLines(Alphabet("abc")) for _ in range(3))
     outputs = {"characters": np.array([[1, 0, 2]]), "scores": np.ones((1, 3), np.float32)}

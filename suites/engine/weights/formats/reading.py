@@ -91,7 +91,8 @@ def read_weights(path: Path, part: str | None = None, cfg: Path | None = None) -
                 "Save the plain state_dict, best as safetensors"
             ) from None
         except CheckpointError as error:
-            raise CheckpointError(f"{file}: {error}") from None
+            text = str(error)
+            raise CheckpointError(text if text.startswith(f"{file}: ") else f"{file}: {text}") from None
         except OSError as error:
             raise CheckpointError(f"{file}: cannot be read ({error.strerror or error})") from None
     return arrays

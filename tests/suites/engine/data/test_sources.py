@@ -196,6 +196,8 @@ def test_a_list_s_name_finds_its_file_however_it_is_written(tmp_path):
     ):
         assert source.find(written) == "Bilder/Tag 2/été.JPG"
     assert source.find("Bilder/1.jpg") is None
+    assert source.find(f"{tmp_path}/Bilder/Tag 2/été.JPG") == "Bilder/Tag 2/été.JPG"
+    assert source.find("/nowhere/1.jpg") is None
 
 
 def test_a_member_without_a_name_is_damage(tmp_path):

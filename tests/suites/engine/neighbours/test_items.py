@@ -135,3 +135,8 @@ def test_a_wish_that_is_none_says_why(value, message):
     with pytest.raises(DataError) as error:
         Wish.from_json(value)
     assert message in str(error.value)
+
+
+def test_a_folder_without_an_index_is_told(tmp_path):
+    with pytest.raises(CheckpointError, match="nowhere: there is no index"):
+        ItemIndex.open(tmp_path / "nowhere")

@@ -84,7 +84,7 @@ def test_no_gallery_damaged_or_empty_is_one_clear_error(run, photos, tmp_path):
     ItemIndex(["a"], np.ones((1, 2), np.float32)).save(tmp_path / "items")
     with pytest.raises(CheckpointError, match="is no gallery"):
         open_gallery(tmp_path / "items")
-    with pytest.raises(CheckpointError, match="the items cannot be read"):
+    with pytest.raises(CheckpointError, match="nowhere: there is no index"):
         open_gallery(tmp_path / "nowhere")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "0.png").write_bytes(b"no picture")

@@ -20,6 +20,7 @@ from suites.nlp.writing import Search
         ({"stop": ("a", "")}, "empty text"),
         ({"coverage_penalty": -0.1}, "coverage_penalty is -0.1"),
         ({"repetition_penalty": 0.0}, "repetition_penalty 0"),
+        ({"repetition_penalty": float("inf")}, "repetition_penalty inf"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings, match):

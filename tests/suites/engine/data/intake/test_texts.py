@@ -46,6 +46,22 @@ def test_other_text_is_refused_with_the_line_and_what_it_seems_to_be():
         decoded(data, "a.csv")
 
 
+@pytest.mark.parametrize(
+    ("line", "written", "said"),
+    [
+        ("el niño comió piñas mañana", "latin-1", "cp1252"),
+        ("c'est très élégant, déjà vu à la fenêtre", "cp1252", "cp1252"),
+        ("Das Mädchen isst Äpfel in der Straße", "cp1252", "cp1252"),
+        ("Příliš žluťoučký kůň úpěl ďábelské ódy", "cp1250", "cp1250"),
+        ("árvíztűrő tükörfúrógép és szép szó őrzi", "cp1250", "cp1250"),
+        ("Привет мир, как дела сегодня у вас", "cp1251", "cp1251"),
+    ],
+)
+def test_the_encoding_that_is_named_reads_the_text_as_it_was_written(line, written, said):
+    with pytest.raises(DataError, match=f"it seems to be {said}"):
+        decoded(f"{line}\n".encode(written) * 20, "a.csv", option="encoding")
+
+
 @pytest.mark.parametrize("name", ["utf8x", "base64", "rot13", "", "a" * 100])
 def test_an_encoding_that_is_none_is_an_error_of_the_option(name):
     with pytest.raises(ConfigError, match="there is no text encoding"):
