@@ -42,6 +42,7 @@ struct Tile {
   // By columns (taps is 1): A(0, i, k) = a_columns[k * a_stride + i].
   const T* a_columns;
   int64_t a_stride;
+  bool a_padded;  // a column may be read up to a_stride
   int64_t taps, length;
   // Memory to have in the second-level cache soon, a cache line a step; may be null.
   const T* fetch;
