@@ -180,6 +180,7 @@ PADDOCK_INLINE void through_memory(Vec<float> (&sum)[kRows][kNeonTileVecs], Loop
 template <class T, int kRows, int kVecs>
 void by_rows(const Tile<T>& t) {
   Vec<T> sum[kRows][kVecs];
+  clear(sum);
   const T* b = t.b;
   const int64_t b_stride = t.b_stride, length = t.length;
   // Without a wish it asks for what is there: the address 0 would cost a walk through the page tables each time.
@@ -195,7 +196,6 @@ void by_rows(const Tile<T>& t) {
       return Outcome<T, kRows, kVecs>::store(sum, t);
     }
 #endif
-  clear(sum);
   for (int64_t tap = 0; tap < t.taps; ++tap) {
     const T* a[kRows];
 #pragma GCC unroll 12
@@ -211,6 +211,7 @@ void by_rows(const Tile<T>& t) {
 template <class T, int kRows, int kVecs>
 void by_columns(const Tile<T>& t) {
   Vec<T> sum[kRows][kVecs];
+  clear(sum);
   const T *a = t.a_columns, *b = t.b;
   const int64_t a_stride = t.a_stride, b_stride = t.b_stride;
   const T* fetch = t.fetch ? t.fetch : t.b;
@@ -224,7 +225,6 @@ void by_columns(const Tile<T>& t) {
       return Outcome<T, kRows, kVecs>::store(sum, t);
     }
 #endif
-  clear(sum);
   for (int64_t k = 0; k < t.length; ++k, a += a_stride, b += b_stride, fetch += fetch_stride) {
     __builtin_prefetch(fetch, 0, 2);
     step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i]; });

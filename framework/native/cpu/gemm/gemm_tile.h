@@ -42,7 +42,6 @@ struct Tile {
   // By columns (taps is 1): A(0, i, k) = a_columns[k * a_stride + i].
   const T* a_columns;
   int64_t a_stride;
-  bool a_padded;  // a column may be read up to a_stride
   int64_t taps, length;
   // Memory to have in the second-level cache soon, a cache line a step; may be null.
   const T* fetch;
@@ -57,6 +56,7 @@ struct Tile {
   bool add_residual;
   int64_t residual_shift;  // from an element of C to its residual, in elements
   bool stream;             // write C past the caches; its vectors are aligned
+  bool a_padded;           // a column of A may be read up to a_stride
 };
 
 template <class T>
