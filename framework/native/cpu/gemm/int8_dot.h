@@ -222,8 +222,12 @@ struct MatrixDot {
   static PADDOCK_INLINE Int32s weights(const int8_t* p) { return load_int32s(p); }
   static PADDOCK_INLINE Int32s same(int32_t values) { return values - Int32s{}; }
   static PADDOCK_INLINE Int32s add(Int32s sum, Int32s a, Int32s b) {
+#if defined(__ARM_FEATURE_DOTPROD)
+    return (Int32s)vdotq_s32((int32x4_t)sum, (int8x16_t)a, (int8x16_t)b);
+#else
     asm(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
     return sum;
+#endif
   }
 };
 
