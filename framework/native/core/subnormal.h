@@ -10,7 +10,7 @@ PADDOCK_API bool flushes_subnormals();
 PADDOCK_API void set_flush_subnormals(bool on);
 
 // The calling thread computes the way that is set as long as this lives, whatever other libraries have set for it (a
-// thread starts with what its maker had). Processors but x86-64 compute subnormal numbers exactly.
+// thread starts with what its maker had). Processors but x86-64 and aarch64 compute subnormal numbers exactly.
 class PADDOCK_API FlushScope {
  public:
   FlushScope();

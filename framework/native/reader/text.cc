@@ -8,6 +8,8 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 namespace paddock::reader {
@@ -25,6 +27,15 @@ inline uint64_t matches(const char* p, char c) {
     bits |= static_cast<uint64_t>(static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, pattern)))) << 16 * i;
   }
   return bits;
+#elif defined(__ARM_NEON)
+  // Each byte's own bit where it matches; three sums of neighbours leave eight of them in a byte.
+  constexpr uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+  const uint8x16_t pattern = vdupq_n_u8(static_cast<uint8_t>(c)), bit = vld1q_u8(kBits);
+  uint8x16_t part[4];
+  for (int i = 0; i < 4; ++i)
+    part[i] = vandq_u8(vceqq_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(p) + 16 * i), pattern), bit);
+  const uint8x16_t sum = vpaddq_u8(vpaddq_u8(part[0], part[1]), vpaddq_u8(part[2], part[3]));
+  return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(sum, sum)), 0);
 #else
   uint64_t bits = 0;
   for (int i = 0; i < 64; ++i) bits |= static_cast<uint64_t>(p[i] == c) << i;

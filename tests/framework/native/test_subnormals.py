@@ -11,7 +11,9 @@ from framework import ops, program
 SMALL = np.float32(1e-30)
 N = 1_000_000  # elements that threads share out
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has this switch here")
+pytestmark = pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "aarch64"), reason="this processor's switch is not known here"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -319,6 +319,7 @@ struct BlockTask {
     Tile<T> tile{};
     tile.taps = 1;
     tile.a_stride = stride;
+    tile.a_padded = true;
     if (epilogue && epilogue->residual) tile.residual_shift = epilogue->residual - p.C;
     const int64_t parts = std::max<int64_t>(1, ceil_div(k1 - k0, kBlockDepth));
     for (int64_t i = 0; i < parts; ++i) {

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "cpu/gemm/neon_tile.h"
 #include "cpu/vec/stream.h"
 
 namespace paddock::cpu {
@@ -161,6 +162,21 @@ PADDOCK_INLINE void clear(Vec<T> (&sum)[kRows][kVecs]) {
     for (int j = 0; j < kVecs; ++j) sum[i][j] = Vec<T>::zero();
 }
 
+#if defined(PADDOCK_NEON_TILE)
+// Calls loop(memory), which adds up the tile's sums there, and takes them into registers.
+template <int kRows, class Loop>
+PADDOCK_INLINE void through_memory(Vec<float> (&sum)[kRows][kNeonTileVecs], Loop loop) {
+  Vec<float> memory[kRows * kNeonTileVecs];
+#pragma GCC unroll 24
+  for (Vec<float>& v : memory) v = Vec<float>::zero();
+  loop(memory);
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kNeonTileVecs; ++j) sum[i][j] = memory[i * kNeonTileVecs + j];
+}
+#endif
+
 template <class T, int kRows, int kVecs>
 void by_rows(const Tile<T>& t) {
   Vec<T> sum[kRows][kVecs];
@@ -170,6 +186,16 @@ void by_rows(const Tile<T>& t) {
   // Without a wish it asks for what is there: the address 0 would cost a walk through the page tables each time.
   const T* fetch = t.fetch ? t.fetch : t.b;
   const int64_t fetch_stride = t.fetch ? t.fetch_stride : 0;
+#if defined(PADDOCK_NEON_TILE)
+  if constexpr (std::is_same_v<T, float> && kVecs == kNeonTileVecs)
+    if (b_stride == kNeonTileWidth) {
+      through_memory(sum, [&](Vec<float>* memory) {
+        for (int64_t tap = 0; tap < t.taps; ++tap, b += length * b_stride, fetch += length * fetch_stride)
+          neon_tile_by_rows<kRows>(memory, t.a_rows + tap * t.a_stride, t.a_offset, b, length, fetch, fetch_stride * 4);
+      });
+      return Outcome<T, kRows, kVecs>::store(sum, t);
+    }
+#endif
   for (int64_t tap = 0; tap < t.taps; ++tap) {
     const T* a[kRows];
 #pragma GCC unroll 12
@@ -190,6 +216,15 @@ void by_columns(const Tile<T>& t) {
   const int64_t a_stride = t.a_stride, b_stride = t.b_stride;
   const T* fetch = t.fetch ? t.fetch : t.b;
   const int64_t fetch_stride = t.fetch ? t.fetch_stride : 0;
+#if defined(PADDOCK_NEON_TILE)
+  if constexpr (std::is_same_v<T, float> && kVecs == kNeonTileVecs)
+    if (b_stride == kNeonTileWidth && a_stride == kNeonTileColumn && t.a_padded) {
+      through_memory(sum, [&](Vec<float>* memory) {
+        neon_tile_by_columns<kRows>(memory, a, b, t.length, fetch, fetch_stride * 4);
+      });
+      return Outcome<T, kRows, kVecs>::store(sum, t);
+    }
+#endif
   for (int64_t k = 0; k < t.length; ++k, a += a_stride, b += b_stride, fetch += fetch_stride) {
     __builtin_prefetch(fetch, 0, 2);
     step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i]; });

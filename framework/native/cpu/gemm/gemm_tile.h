@@ -56,6 +56,7 @@ struct Tile {
   bool add_residual;
   int64_t residual_shift;  // from an element of C to its residual, in elements
   bool stream;             // write C past the caches; its vectors are aligned
+  bool a_padded;           // a column of A may be read up to a_stride
 };
 
 template <class T>

@@ -1,10 +1,16 @@
 // Sums of products of 8-bit numbers in 32-bit lanes, exact whatever the instruction set has for them. Beside vec.h and
 // vec_int.h the only file of the kernels that asks for an instruction set.
 //
-// The two ways: VNNI multiplies four unsigned by four signed bytes a lane and adds all at once; else two numbers of 16
-// bits a lane are multiplied and added (vpmaddwd). The byte product of older sets, vpmaddubsw, saturates: not used.
+// The ways: VNNI multiplies four unsigned by four signed bytes a lane and adds all at once, NEON's dot product four
+// signed ones; else two numbers of 16 bits a lane are multiplied and added (vpmaddwd, smlal). The byte product of older
+// sets, vpmaddubsw, saturates: not used.
 #pragma once
 #include "cpu/vec/vec.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 namespace paddock::cpu {
 
@@ -63,6 +69,10 @@ PADDOCK_INLINE Bytes packed_bytes(const Int32s (&q)[4]) {
 #elif defined(__SSE2__)
   return (Bytes)_mm_packus_epi16(_mm_packs_epi32((__m128i)q[0], (__m128i)q[1]),
                                  _mm_packs_epi32((__m128i)q[2], (__m128i)q[3]));
+#elif defined(__ARM_NEON)
+  const int16x8_t first = vuzp1q_s16((int16x8_t)q[0], (int16x8_t)q[1]);
+  const int16x8_t second = vuzp1q_s16((int16x8_t)q[2], (int16x8_t)q[3]);
+  return (Bytes)vuzp1q_u8((uint8x16_t)first, (uint8x16_t)second);
 #else
   Bytes y;
   for (int v = 0; v < 4; ++v)
@@ -71,11 +81,51 @@ PADDOCK_INLINE Bytes packed_bytes(const Int32s (&q)[4]) {
 #endif
 }
 
-// The interface of both: a lane of a vector of B holds kGroup weights of a column, A is given as kGroup numbers of type
-// Row in 32 bits, each a value plus kShift.
+// The interface of all: a vector of B holds kGroup weights of as many columns as it has lanes, in an order of its own,
+// and so does `groups` leave A; A by rows is given as kGroup numbers of type Row in 32 bits, each a value plus kShift,
+// which `same` makes ready for all lanes. `add` takes kTaken from each number of A before it multiplies.
+#if defined(__ARM_NEON)
+// The first weights of the four columns are followed by their second ones: two multiply-adds take them without a move.
 struct WideningDot {
   static constexpr const char* kName = "16-bit products";
-  static constexpr int kGroup = 2, kShift = 0;
+  static constexpr int kGroup = 2, kShift = 0, kTaken = 0;
+  using Row = int16_t;
+  struct Same {
+    int16x4_t pair;  // both numbers, twice
+  };
+
+  static PADDOCK_INLINE void groups(const Bytes (&row)[kGroup], Int32s (&a)[4]) {
+    const auto first = (uint8x16_t)row[0], second = (uint8x16_t)row[1];
+    const auto low = (int64x2_t)vmovl_u8(vget_low_u8(first)), low2 = (int64x2_t)vmovl_u8(vget_low_u8(second));
+    const auto high = (int64x2_t)vmovl_high_u8(first), high2 = (int64x2_t)vmovl_high_u8(second);
+    a[0] = (Int32s)vzip1q_s64(low, low2);
+    a[1] = (Int32s)vzip2q_s64(low, low2);
+    a[2] = (Int32s)vzip1q_s64(high, high2);
+    a[3] = (Int32s)vzip2q_s64(high, high2);
+  }
+
+  static PADDOCK_INLINE Int32s weights(const int8_t* p) {
+    const int8x8_t bytes = vld1_s8(p);
+    const auto first = vreinterpret_s32_s8(vuzp1_s8(bytes, bytes)),
+               second = vreinterpret_s32_s8(vuzp2_s8(bytes, bytes));
+    return (Int32s)vmovl_s8(vreinterpret_s8_s32(vzip1_s32(first, second)));
+  }
+  static PADDOCK_INLINE Same same(int32_t values) { return {vreinterpret_s16_s32(vdup_n_s32(values))}; }
+  static PADDOCK_INLINE Int32s add(Int32s sum, Same a, Int32s b) {
+    const auto weights = (int16x8_t)b;
+    const int32x4_t first = vmlal_lane_s16((int32x4_t)sum, vget_low_s16(weights), a.pair, 0);
+    return (Int32s)vmlal_high_lane_s16(first, weights, a.pair, 1);
+  }
+  static PADDOCK_INLINE Int32s add(Int32s sum, Int32s a, Int32s b) {
+    const auto values = (int16x8_t)a, weights = (int16x8_t)b;
+    const int32x4_t first = vmlal_s16((int32x4_t)sum, vget_low_s16(values), vget_low_s16(weights));
+    return (Int32s)vmlal_high_s16(first, values, weights);
+  }
+};
+#else
+struct WideningDot {
+  static constexpr const char* kName = "16-bit products";
+  static constexpr int kGroup = 2, kShift = 0, kTaken = 0;
   using Row = int16_t;
 
   // Channels of kGroup rows as vectors of A, in the order of packed_bytes.
@@ -86,6 +136,7 @@ struct WideningDot {
     a[2] = (Int32s)interleave<1, 0>(high, none);
     a[3] = (Int32s)interleave<1, 1>(high, none);
   }
+  static PADDOCK_INLINE Int32s same(int32_t values) { return values - Int32s{}; }
 
 #if defined(__AVX512F__)
   static PADDOCK_INLINE Int32s weights(const int8_t* p) {
@@ -124,24 +175,31 @@ struct WideningDot {
   }
 #endif
 };
+#endif
 
+// Bytes of four rows as vectors of A, a lane a channel, in the order of packed_bytes.
+PADDOCK_INLINE void groups_of_four(const Bytes (&row)[4], Int32s (&a)[4]) {
+  const Bytes low = interleave<1, 0>(row[0], row[1]), low2 = interleave<1, 0>(row[2], row[3]);
+  const Bytes high = interleave<1, 1>(row[0], row[1]), high2 = interleave<1, 1>(row[2], row[3]);
+  a[0] = (Int32s)interleave<2, 0>(low, low2);
+  a[1] = (Int32s)interleave<2, 1>(low, low2);
+  a[2] = (Int32s)interleave<2, 0>(high, high2);
+  a[3] = (Int32s)interleave<2, 1>(high, high2);
+}
+
+// PADDOCK_BYTE_DOT: this library holds code for dot products of bytes. MatrixDot is the one for rows that are rounded
+// for it, ImageDot that for unsigned bytes as they lie in an image; has_byte_dot says whether the processor has it. The
+// instruction is written out: it is used on the processors that have it, in a library for all that have AVX2, AVX-512
+// or NEON.
 #if defined(__AVX2__)
-// The instruction is written out: it is used on the processors that have it, in a library for all that have AVX2 or
-// AVX-512.
+#define PADDOCK_BYTE_DOT 1
 struct VnniDot {
   static constexpr const char* kName = "VNNI";
-  static constexpr int kGroup = 4, kShift = 128;
+  static constexpr int kGroup = 4, kShift = 128, kTaken = 0;
   using Row = uint8_t;
 
-  static PADDOCK_INLINE void groups(const Bytes (&row)[kGroup], Int32s (&a)[4]) {
-    const Bytes low = interleave<1, 0>(row[0], row[1]), low2 = interleave<1, 0>(row[2], row[3]);
-    const Bytes high = interleave<1, 1>(row[0], row[1]), high2 = interleave<1, 1>(row[2], row[3]);
-    a[0] = (Int32s)interleave<2, 0>(low, low2);
-    a[1] = (Int32s)interleave<2, 1>(low, low2);
-    a[2] = (Int32s)interleave<2, 0>(high, high2);
-    a[3] = (Int32s)interleave<2, 1>(high, high2);
-  }
-
+  static PADDOCK_INLINE void groups(const Bytes (&row)[kGroup], Int32s (&a)[4]) { groups_of_four(row, a); }
+  static PADDOCK_INLINE Int32s same(int32_t values) { return values - Int32s{}; }
   static PADDOCK_INLINE Int32s weights(const int8_t* p) { return load_int32s(p); }
   static PADDOCK_INLINE Int32s add(Int32s sum, Int32s a, Int32s b) {
 #if defined(__AVX512F__)
@@ -152,19 +210,58 @@ struct VnniDot {
     return sum;
   }
 };
+using MatrixDot = VnniDot;
+using ImageDot = VnniDot;
+#elif defined(__aarch64__)
+#define PADDOCK_BYTE_DOT 1
+struct MatrixDot {
+  static constexpr const char* kName = "dot products";
+  static constexpr int kGroup = 4, kShift = 0, kTaken = 0;
+  using Row = int8_t;
+
+  static PADDOCK_INLINE Int32s weights(const int8_t* p) { return load_int32s(p); }
+  static PADDOCK_INLINE Int32s same(int32_t values) { return values - Int32s{}; }
+  static PADDOCK_INLINE Int32s add(Int32s sum, Int32s a, Int32s b) {
+#if defined(__ARM_FEATURE_DOTPROD)
+    return (Int32s)vdotq_s32((int32x4_t)sum, (int8x16_t)a, (int8x16_t)b);
+#else
+    asm(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
+    return sum;
+#endif
+  }
+};
+
+// Unsigned bytes with the upper bit turned over are signed ones, 128 less.
+struct ImageDot : MatrixDot {
+  static constexpr int kTaken = 128;
+  using Row = uint8_t;
+
+  static PADDOCK_INLINE void groups(const Bytes (&row)[kGroup], Int32s (&a)[4]) {
+    const Bytes turned[] = {row[0] ^ 0x80, row[1] ^ 0x80, row[2] ^ 0x80, row[3] ^ 0x80};
+    groups_of_four(turned, a);
+  }
+  static PADDOCK_INLINE Int32s same(int32_t values) {
+    return MatrixDot::same(values ^ static_cast<int32_t>(0x80808080u));
+  }
+};
 #endif
 
-// Whether this processor has the instruction of VnniDot.
-inline bool has_vnni() {
-#if defined(__AVX512F__)
+#if defined(PADDOCK_BYTE_DOT)
+inline bool has_byte_dot() {
+#if defined(__aarch64__) && defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(__aarch64__) && defined(__APPLE__)
+  return true;  // since the M1
+#elif defined(__aarch64__)
+  return false;
+#elif defined(__AVX512F__)
   return __builtin_cpu_supports("avx512vnni");
-#elif defined(__AVX2__)
+#else
   unsigned a = 7, b = 0, c = 1, d = 0;  // leaf 7, subleaf 1: bit 4 of eax is AVX-VNNI
   asm("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
   return a >> 4 & 1;
-#else
-  return false;
 #endif
 }
+#endif
 
 }  // namespace paddock::cpu

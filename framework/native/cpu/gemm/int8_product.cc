@@ -182,9 +182,9 @@ void multiply_with(const Int8Product& p, const Prepared& prepared) {
 
 void multiply_int8(const Int8Product& p, const Prepared& prepared) {
   if (p.M == 0 || p.N == 0) return;
-#if defined(__AVX2__)
-  static const bool vnni = has_vnni();
-  if (vnni && !p.widening) return multiply_with<VnniDot>(p, prepared);
+#if defined(PADDOCK_BYTE_DOT)
+  static const bool byte_dot = has_byte_dot();
+  if (byte_dot && !p.widening) return multiply_with<MatrixDot>(p, prepared);
 #endif
   multiply_with<WideningDot>(p, prepared);
 }

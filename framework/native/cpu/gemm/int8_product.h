@@ -15,7 +15,7 @@ struct Int8Product {
   float x_scale;             // what 1 of a row's 8-bit numbers stands for; 0: each row has its own, largest value / 127
   float* y;                  // [M, N]
   Epilogue<float> epilogue;  // bias, residual and activation
-  bool widening;             // do without VNNI
+  bool widening;             // do without dot products of bytes
 };
 
 // The result depends on the values only: not on the number of threads, nor on the instruction set unless the epilogue

@@ -16,13 +16,13 @@ inline constexpr int kInt8TileRows = 6;
 // Columns of a panel; the last one has as many vectors as it needs.
 inline constexpr int64_t kInt8Width = kPanelVecs * Vec<float>::kSize;
 
-// Weights [N, K] as panels. Per column what its sum starts with, -shift times its weights; then the panels:
+// Weights [N, K] as panels. Per column what its sum starts with, (kTaken - zero) times its weights; then the panels:
 // [K / kGroup] rows of `width` columns of kGroup weights each, zeros beyond N and K.
 template <class D>
 struct Int8Panels {
   static constexpr int64_t kLanes = Vec<float>::kSize;
   int64_t N, K;
-  int32_t shift;  // what stands for 0 in A
+  int32_t zero;  // what stands for 0 in A
   int64_t padded_columns = ceil_div(N, kLanes) * kLanes, padded_depth = ceil_div(K, D::kGroup) * D::kGroup;
 
   int64_t starts_bytes() const { return ceil_div(padded_columns * 4, 64) * 64; }
@@ -49,7 +49,7 @@ struct Int8Panels {
         sum += place[i];
       }
     // Modulo 2^32, as the sums themselves are on their way to a result that fits.
-    reinterpret_cast<uint32_t*>(to)[n] = -static_cast<uint32_t>(shift) * static_cast<uint32_t>(sum);
+    reinterpret_cast<uint32_t*>(to)[n] = static_cast<uint32_t>(D::kTaken - zero) * static_cast<uint32_t>(sum);
   }
 };
 
@@ -88,7 +88,7 @@ void int8_tile_of(const Int8Tile& t) {
       for (int i = 0; i < kRows; ++i) {
         int32_t values;
         std::memcpy(&values, a[i] + g * 4, 4);
-        const Int32s x = values - Int32s{};
+        const auto x = D::same(values);
 #pragma GCC unroll 4
         for (int j = 0; j < kVecs; ++j) sum[i][j] = D::add(sum[i][j], x, row[j]);
       }

@@ -12,7 +12,7 @@ namespace paddock::cpu {
 // step with `grad_scale` has the bits of a step on gradients scaled before it.
 template <class T>
 PADDOCK_INLINE T plus_decay(T scaled, T factor, T value) {
-#ifdef __FMA__
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return std::fma(factor, value, scaled);
 #else
   return scaled + factor * value;

@@ -209,9 +209,9 @@ void convolve(const Int8Conv& conv) {
 }  // namespace
 
 void conv2d_int8(const Int8Conv& conv) {
-#if defined(__AVX2__)
-  static const bool vnni = has_vnni();
-  if (vnni && !conv.widening) return convolve<VnniDot>(conv);
+#if defined(PADDOCK_BYTE_DOT)
+  static const bool byte_dot = has_byte_dot();
+  if (byte_dot && !conv.widening) return convolve<ImageDot>(conv);
 #endif
   convolve<WideningDot>(conv);
 }

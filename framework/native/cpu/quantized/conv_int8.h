@@ -12,7 +12,7 @@ struct Int8Conv {
   int32_t x_zero;
   const int8_t* weight;
   Requantize end;
-  bool widening;  // do without VNNI
+  bool widening;  // do without dot products of bytes
   Prepared prepared;
 };
 

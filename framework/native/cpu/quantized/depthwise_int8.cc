@@ -68,7 +68,7 @@ class Depthwise {
         to[(tap * kBlock + at) * D::kGroup + r % D::kGroup] = w;
         sum += static_cast<uint32_t>(w);
       }
-    const uint32_t first = -static_cast<uint32_t>(conv_.x_zero) * sum;
+    const uint32_t first = static_cast<uint32_t>(D::kTaken - conv_.x_zero) * sum;
     std::memcpy(start + block * kBlock + at, &first, sizeof first);
   }
 
@@ -173,8 +173,8 @@ void depthwise_int8(const Int8Conv& conv) {
 }
 
 template void depthwise_int8<WideningDot>(const Int8Conv&);
-#if defined(__AVX2__)
-template void depthwise_int8<VnniDot>(const Int8Conv&);
+#if defined(PADDOCK_BYTE_DOT)
+template void depthwise_int8<ImageDot>(const Int8Conv&);
 #endif
 
 }  // namespace paddock::cpu

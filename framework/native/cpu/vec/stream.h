@@ -1,5 +1,6 @@
 // Stores past the caches, for results larger than they are: a line is written without being read first, and what the
-// caches hold stays. Beside vec.h, the only instruction-set code of the kernels.
+// caches hold stays. Beside vec.h, the only instruction-set code of the kernels. On x86-64 alone: compilers have no
+// such store for aarch64, whose processors see long runs of stores by themselves.
 #pragma once
 #include <algorithm>
 
@@ -16,7 +17,8 @@ inline int64_t stream_bytes() {
 }
 
 // Whether rows of `row_bytes`, the first at `data`, lie so that vectors of them may be streamed, and are worth it.
-inline bool worth_streaming(const void* data, int64_t row_bytes, int64_t rows) {
+inline bool worth_streaming([[maybe_unused]] const void* data, [[maybe_unused]] int64_t row_bytes,
+                            [[maybe_unused]] int64_t rows) {
 #if defined(__SSE2__)
   return row_bytes * rows >= stream_bytes() && row_bytes % kVecBytes == 0 &&
          reinterpret_cast<uintptr_t>(data) % kVecBytes == 0;

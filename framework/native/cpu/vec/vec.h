@@ -1,5 +1,5 @@
 // Vec<T>: the widest vector of T (float, double) that this file's instruction set has, and what kernels need
-// of it. Everything here is chosen by the compiler's macros: AVX-512F, AVX2 with FMA, or 16-byte vectors on
+// of it. Everything here is chosen by the compiler's macros: AVX-512F, AVX2 with FMA, NEON, or 16-byte vectors on
 // any processor. This, vec_int.h and vec_half.h are the only files that ask for an instruction set.
 #pragma once
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 #define PADDOCK_INLINE inline __attribute__((always_inline))
@@ -22,6 +24,9 @@ inline constexpr int kVecRegisters = 32;
 #elif defined(__AVX2__) && defined(__FMA__)
 inline constexpr int kVecBytes = 32;
 inline constexpr int kVecRegisters = 16;
+#elif defined(__ARM_NEON)
+inline constexpr int kVecBytes = 16;
+inline constexpr int kVecRegisters = 32;
 #else
 inline constexpr int kVecBytes = 16;
 inline constexpr int kVecRegisters = 16;
@@ -151,12 +156,17 @@ template <class T>
 PADDOCK_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
   return {a.v > b.v ? a.v : b.v};
 }
+#if defined(__ARM_NEON)
+PADDOCK_INLINE Vec<float> sqrt(Vec<float> a) { return {(Vec<float>::Native)vsqrtq_f32((float32x4_t)a.v)}; }
+PADDOCK_INLINE Vec<double> sqrt(Vec<double> a) { return {(Vec<double>::Native)vsqrtq_f64((float64x2_t)a.v)}; }
+#else
 template <class T>
 PADDOCK_INLINE Vec<T> sqrt(Vec<T> a) {
   for (int i = 0; i < Vec<T>::kSize; ++i)
     a.v[i] = sizeof(T) == 4 ? __builtin_sqrtf(static_cast<float>(a.v[i])) : __builtin_sqrt(a.v[i]);
   return a;
 }
+#endif
 #endif
 
 template <class T>
@@ -206,6 +216,24 @@ PADDOCK_INLINE void Vec<float>::store_n(float* p, int64_t n) const {
 template <>
 PADDOCK_INLINE void Vec<double>::store_n(double* p, int64_t n) const {
   _mm256_maskstore_pd(p, first_lanes64(n), v);
+}
+#elif defined(__ARM_NEON)
+// Lanes by constants: one chosen at run time goes through memory.
+template <class T>
+PADDOCK_INLINE Vec<T> Vec<T>::load_n(const T* p, int64_t n) {
+  if (n >= kSize) return load(p);
+  Vec r = zero();
+#pragma GCC unroll 4
+  for (int i = 0; i + 1 < kSize; ++i)
+    if (i < n) r.v[i] = p[i];
+  return r;
+}
+template <class T>
+PADDOCK_INLINE void Vec<T>::store_n(T* p, int64_t n) const {
+  if (n >= kSize) return store(p);
+#pragma GCC unroll 4
+  for (int i = 0; i + 1 < kSize; ++i)
+    if (i < n) p[i] = v[i];
 }
 #else
 template <class T>

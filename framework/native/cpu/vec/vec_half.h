@@ -55,6 +55,23 @@ PADDOCK_INLINE void narrow(Vec<float> x, BFloat16* p) {
 PADDOCK_INLINE void narrow(Vec<float> x, Float16* p) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
+#elif defined(__ARM_NEON)
+// Conversions of float16 belong to every aarch64; its arithmetic, which not all have, is not used.
+PADDOCK_INLINE Vec<float> widen(const BFloat16* p) {
+  return {(Vec<float>::Native)vshll_n_u16(vld1_u16(reinterpret_cast<const uint16_t*>(p)), 16)};
+}
+PADDOCK_INLINE Vec<float> widen(const Float16* p) {
+  return {(Vec<float>::Native)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(reinterpret_cast<const uint16_t*>(p))))};
+}
+PADDOCK_INLINE void narrow(Vec<float> x, BFloat16* p) {
+  typedef uint32_t Words __attribute__((vector_size(16)));
+  const Words u = (Words)x.v, nan = (Words)(x.v != x.v);
+  const Words rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
+  vst1_u16(reinterpret_cast<uint16_t*>(p), vmovn_u32((uint32x4_t)((rounded & ~nan) | (quiet & nan))));
+}
+PADDOCK_INLINE void narrow(Vec<float> x, Float16* p) {
+  vst1_u16(reinterpret_cast<uint16_t*>(p), vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)x.v)));
+}
 #else
 template <class H>
 PADDOCK_INLINE Vec<float> widen(const H* p) {

@@ -48,6 +48,14 @@ PADDOCK_INLINE void multiply_wide(const Words16& a, uint32_t m, Words16& high, W
     high.part[i] = (Words16::Native)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
     low.part[i] = (Words16::Native)_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
   }
+#elif defined(__ARM_NEON)
+  for (int i = 0; i < Words16::kParts; ++i) {
+    const uint32x4_t x = (uint32x4_t)a.part[i];
+    const uint32x4_t first = vreinterpretq_u32_u64(vmull_n_u32(vget_low_u32(x), m));
+    const uint32x4_t second = vreinterpretq_u32_u64(vmull_high_n_u32(x, m));
+    high.part[i] = (Words16::Native)vuzp2q_u32(first, second);
+    low.part[i] = (Words16::Native)vuzp1q_u32(first, second);
+  }
 #else
   for (int i = 0; i < Words16::kParts; ++i)
     for (int j = 0; j < Words16::kSize / Words16::kParts; ++j) {
@@ -66,6 +74,11 @@ PADDOCK_INLINE Vec<float> load_bytes(const int8_t* p) {
 #elif defined(__AVX2__) && defined(__FMA__)
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
   return {(Vec<float>::Native)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))};
+#elif defined(__ARM_NEON)
+  int32_t bytes;
+  std::memcpy(&bytes, p, sizeof bytes);
+  const int16x8_t words = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(bytes)));
+  return {(Vec<float>::Native)vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)))};
 #else
   Vec<float> x;
   for (int i = 0; i < Vec<float>::kSize; ++i) x.v[i] = static_cast<float>(p[i]);
