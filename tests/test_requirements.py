@@ -32,7 +32,8 @@ WANTED = {
 
 def of_linux(requirements):
     """Those that Linux needs, which the locks are for."""
-    return [each for each in requirements if (marker := Requirement(each).marker) is None or marker.evaluate({"sys_platform": "linux"})]
+    read = [(each, Requirement(each).marker) for each in requirements]
+    return [each for each, marker in read if marker is None or marker.evaluate({"sys_platform": "linux"})]
 
 
 def name_of(requirement):

@@ -12,7 +12,10 @@ COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
 FLAGS = ["-std=c++20", "-O3", "-fsigned-char", "-ffp-contract=fast", "-fno-schedule-insns", "-static"]
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
-pytestmark = pytest.mark.skipif(not shutil.which(COMPILER), reason="no C++ compiler for aarch64 on this machine")
+pytestmark = [
+    pytest.mark.emulated,
+    pytest.mark.skipif(not shutil.which(COMPILER), reason="no C++ compiler for aarch64 on this machine"),
+]
 
 
 @pytest.fixture(scope="module")
