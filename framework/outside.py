@@ -44,7 +44,7 @@ def open_file(
     Raises:
         OSError: it cannot be opened.
     """
-    fd = os.open(path, READING)
+    fd = os.open(path, os.O_RDONLY | READING)
     try:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode):

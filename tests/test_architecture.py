@@ -208,6 +208,7 @@ OPENERS = {
     "framework/data/logs/files.py": "click logs, opened by `LogFile`, which looks at their size and reads pieces",
     "framework/data/logs/tail.py": "a log that grows while it is read",
     "framework/extras.py": "our pyproject.toml",
+    "framework/system/memory.py": "/proc",
     "framework/table/remote/log.py": "a shard's own log",
     "framework/table/remote/process.py": "the specification that a parent writes for its child",
     "framework/table/snapshot.py": "a table's snapshot, whose header and digest are checked piece by piece",
@@ -230,13 +231,11 @@ OPENERS = {
     "suites/engine/reporting/tally.py": "a run's own counts",
     "suites/engine/run/environment.py": "/proc",
     "suites/engine/run/ownership.py": "a run's lock",
-    "suites/engine/serving/reading.py": "/proc",
     "suites/engine/serving/web/page.py": "a page of the package",
     "suites/engine/serving/web/server.py": "the server's own secret",
     "suites/engine/weights/fetching.py": "archives whose digest is known",
     "suites/engine/weights/records/record.py": "classes beside a record, whose digest is known",
     "suites/video/features/store.py": "features that the package wrote, read by their places",
-    "suites/vision/pictures/apart_child.py": "/proc",
     "suites/vision/videos/reading.py": "a video, whose size is checked before",
 }
 

@@ -14,5 +14,5 @@ def _flags(*names: str) -> int:
 
 # No program that is started gets the file, a named pipe does not wait for its other end, and on Windows bytes stay as
 # they are.
-READING = os.O_RDONLY | _flags("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
+READING = _flags("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
 NO_LINK = _flags("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY")

@@ -19,11 +19,11 @@ def test_signals_that_end_a_program_are_those_of_the_system():
 
 def test_a_link_is_not_followed_and_a_pipe_is_not_waited_for(tmp_path):
     (tmp_path / "f").write_bytes(b"a\r\nb")
-    with os.fdopen(os.open(tmp_path / "f", files.READING), "rb") as file:
+    with os.fdopen(os.open(tmp_path / "f", os.O_RDONLY | files.READING), "rb") as file:
         assert file.read() == b"a\r\nb"
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-        os.close(os.open(tmp_path / "pipe", files.READING))
+        os.close(os.open(tmp_path / "pipe", os.O_RDONLY | files.READING))
 
 
 def test_a_file_of_ones_own_has_no_other_owner(tmp_path):

@@ -157,6 +157,6 @@ def test_a_file_system_without_locks_is_said(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr("suites.engine.run.ownership.fcntl.flock", refuse)
+    monkeypatch.setattr("framework.system.file_locks.fcntl.flock", refuse)
     with pytest.raises(ConfigError, match=r"cannot be locked \(Function not implemented\), so two runs could mix"):
         Ownership(tmp_path)

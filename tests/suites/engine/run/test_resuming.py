@@ -160,7 +160,7 @@ def test_a_folder_that_was_moved_under_a_run_is_not_made_anew(tmp_path):
 
 
 def test_a_file_system_that_gives_a_lock_to_everybody_is_told(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("suites.engine.run.ownership.fcntl.flock", lambda fd, how: None)
+    monkeypatch.setattr("framework.system.file_locks.fcntl.flock", lambda fd, how: None)
     Ownership(tmp_path).release()
     assert "this file system gives one lock twice" in caplog.text
 
