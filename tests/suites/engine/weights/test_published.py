@@ -17,13 +17,15 @@ OURS = {
     "mobilenetv2": "mobilenet_v2", "mobilenetv3_large": "mobilenet_v3_large", "mobilenetv3_small": "mobilenet_v3_small",
     "faster_rcnn_r50_fpn": "fasterrcnn_resnet50_fpn", "mask_rcnn_r50_fpn": "maskrcnn_resnet50_fpn",
     "retinanet_r50_fpn": "retinanet_resnet50_fpn", "deeplabv3_mobilenetv3_large": "deeplabv3_mobilenet_v3_large",
-    "lraspp_mobilenetv3_large": "lraspp_mobilenet_v3_large",
+    "lraspp_mobilenetv3_large": "lraspp_mobilenet_v3_large", "keypoint_rcnn_r50_fpn": "keypointrcnn_resnet50_fpn",
+    "ssdlite320_mobilenetv3": "ssdlite320_mobilenet_v3_large",
 }  # fmt: skip
 # What torchvision renames when it reads its published files of these.
 OLDER = {
     "densenet": (r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2"),
     "vit": (r"mlp\.(0|3)\.", lambda found: f"mlp.linear_{1 + int(found[1]) // 3}."),
     "faster": (r"(inner_blocks\.\d|layer_blocks\.\d|rpn\.head\.conv)\.0(\.0)?", r"\1"),
+    "keypoint": (r"(inner_blocks\.\d|layer_blocks\.\d|rpn\.head\.conv)\.0(\.0)?", r"\1"),
     "mask": (r"(inner_blocks\.\d|layer_blocks\.\d|rpn\.head\.conv)\.0(\.0)?", r"\1"),
     "retinanet": (r"(inner_blocks\.\d|layer_blocks\.\d)\.0", r"\1"),
 }
@@ -37,13 +39,15 @@ def theirs_of(name):
     import torch
     from torchvision import models
 
-    plain = re.sub(r"_(imagenet|coco)(_v\d)?$", "", name)
+    plain = re.sub(r"_(imagenet|coco|kinetics)(_v\d)?$", "", name)
     plain = OURS.get(plain, plain)
     with torch.device("meta"):
         if name.endswith("_coco"):
             room = models.detection if hasattr(models.detection, plain) else models.segmentation
             more = {"aux_loss": True} if plain.startswith(("fcn", "deeplab")) else {}
             return getattr(room, plain)(weights=None, weights_backbone=None, **more)
+        if name.endswith("_kinetics"):
+            return getattr(models.video, plain)(weights=None)
         more = {"init_weights": False} if plain in ("googlenet", "inception_v3") else {}
         return getattr(models, plain)(weights=None, **more)
 
