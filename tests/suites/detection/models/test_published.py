@@ -37,6 +37,10 @@ def drawn(torch, name):
         for layer, spread in spreads:
             scaled(torch, peer, layer, spread)
         return peer
+    if name.startswith("ssd300"):  # spread moderately, or float32 has no scores between the best and 1
+        for layer in peer.head.classification_head.module_list:
+            scaled(torch, peer, layer, 3.0)
+        return peer
     if name.startswith("ssdlite"):
         measure_norms(torch, peer)
     with torch.no_grad():
