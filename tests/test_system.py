@@ -137,7 +137,7 @@ def test_a_run_is_trained_with_workers_where_linuxs_own_calls_are_missing(tmp_pa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="another system has its own way in use already")
-def test_the_tests_say_which_way_is_in_use():
+def test_on_linux_the_systems_own_ways_are_in_use():
     from framework.system import file_locks, memory
 
     assert memory.REFUSES and file_locks.fcntl is not None

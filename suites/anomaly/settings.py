@@ -8,7 +8,7 @@ from typing import Annotated
 from suites.anomaly.fitting import Threshold
 from suites.anomaly.models.base import AnomalyModel
 from suites.engine.config import OfRole
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.sections import RunConfig
 from suites.engine.registry import register
 from suites.vision.settings import Data
 

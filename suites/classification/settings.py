@@ -8,7 +8,7 @@ from typing import Annotated
 from suites.classification.models.classifier import Classifier
 from suites.engine.config import OfRole
 from suites.engine.config.class_rules import add_rules
-from suites.engine.config.settings import DistilledConfig
+from suites.engine.config.sections import DistilledConfig
 from suites.engine.registry import register
 from suites.vision.recognition.losses import CrossEntropy
 from suites.vision.settings import Data

@@ -15,7 +15,7 @@ from suites.ctr.tables import TableSettings
 from suites.ctr.train.hogwild import HogwildSettings
 from suites.ctr.train.progressive import ProgressiveSettings
 from suites.engine.config import Config, Factory, OfRole, rule
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.sections import RunConfig
 from suites.engine.registry import register
 
 

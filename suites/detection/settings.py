@@ -10,7 +10,7 @@ from suites.detection.models.base import Detector
 from suites.detection.views import Views
 from suites.engine.config import Factory, OfRole
 from suites.engine.config.class_rules import add_rules
-from suites.engine.config.settings import DistilledConfig
+from suites.engine.config.sections import DistilledConfig
 from suites.engine.registry import register
 from suites.vision.settings import Data
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from suites.engine.config import OfRole
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.sections import RunConfig
 from suites.engine.registry import register
 from suites.generation.features import Features
 from suites.generation.models.base import GenerativeModel

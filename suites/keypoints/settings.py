@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from suites.engine.config import OfRole
-from suites.engine.config.settings import DistilledConfig
+from suites.engine.config.sections import DistilledConfig
 from suites.engine.registry import register
 from suites.keypoints.metrics import Figures
 from suites.keypoints.models.base import PoseModel

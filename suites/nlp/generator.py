@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,14 @@ _TOKENS = 1 << 20  # of a cache at most
 _TEXTS = 64  # of a small translator's cache at most
 
 
+class _Cache(NamedTuple):
+    """How many pages a cache has, tokens of one, and its bytes."""
+
+    pages: int
+    page: int
+    page_bytes: int
+
+
 class _Generator:
     """What both kinds share; see `suites.engine.contract.capabilities.generating.TextGenerator`.
 
@@ -35,17 +43,17 @@ class _Generator:
         tokenizer: of what is written.
         limits: of the model.
         context: tokens of a text at most.
-        pages: of the cache.
-        page: tokens of one.
+        cache: its pages.
     """
 
     longest_source = 0
 
     def __init__(
-        self, steps: PagedSteps | PagedPairs, tokenizer: Tokenizer, limits: Limits, context: int, pages: int, page: int
+        self, steps: PagedSteps | PagedPairs, tokenizer: Tokenizer, limits: Limits, context: int, cache: _Cache
     ) -> None:
         self._steps, self._tokenizer, self._limits = steps, tokenizer, limits
-        self.context, self.stop, self.pages, self.page = context, limits.stop, pages, page
+        self.context, self.stop, self.pages, self.page = context, limits.stop, cache.pages, cache.page
+        self.cache_bytes = cache.pages * cache.page_bytes
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of tokens."""
@@ -74,7 +82,7 @@ class LanguageGenerator(_Generator):
 
     Args:
         model: what writes.
-        problem: whether texts open with a token, and how words are chosen where a request does not say so.
+        problem: whether texts open with a token.
         sequencer: texts to tokens.
         limits: of the model.
         settings: of the cache.
@@ -95,9 +103,9 @@ class LanguageGenerator(_Generator):
     ) -> None:
         self._problem, self._sequencer = problem, sequencer
         assert model.max_length is not None
-        pages = _pages(settings, PagedSteps.bytes_of_page(model, settings.page), _TOKENS)
-        steps = PagedSteps(model, pages=pages, page=settings.page, int8=settings.int8)
-        super().__init__(steps, sequencer.tokenizer, limits, model.max_length, pages, settings.page)
+        cache = _cache(settings, PagedSteps.bytes_of_page(model, settings.page), _TOKENS)
+        steps = PagedSteps(model, pages=cache.pages, page=cache.page, int8=settings.int8)
+        super().__init__(steps, sequencer.tokenizer, limits, model.max_length, cache)
 
     @cached_property
     def _chat(self) -> ChatTemplate:
@@ -129,7 +137,6 @@ class TranslationGenerator(_Generator):
 
     Args:
         model: what writes; `PagedPairs.fits` it.
-        problem: how words are chosen where a request does not say so.
         sequencer: texts to tokens.
         limits: of the model.
         settings: of the cache.
@@ -137,18 +144,17 @@ class TranslationGenerator(_Generator):
     Raises AttributeValueError for a cache that has no page, or a model with other products than linear layers'.
     """
 
+    temperature: float = 0.0  # the likeliest translation
     new_tokens: int | None = None
 
-    def __init__(
-        self, model: Transformer, problem: TextToText, sequencer: Sequencer, limits: Limits, settings: CacheSettings
-    ) -> None:
+    def __init__(self, model: Transformer, sequencer: Sequencer, limits: Limits, settings: CacheSettings) -> None:
         context = model.max_length
         assert context is not None
-        self._sequencer, self.temperature, self.longest_source = sequencer, problem.search.temperature, context
+        self._sequencer, self.longest_source = sequencer, context
         most = _TEXTS * 2 * (context + settings.page)
-        pages = _pages(settings, PagedPairs.bytes_of_page(model, settings.page), min(most, _TOKENS))
-        self._pairs = PagedPairs(model, pages=pages, page=settings.page, int8=settings.int8)
-        super().__init__(self._pairs, sequencer.writing, limits, context, pages, settings.page)
+        cache = _cache(settings, PagedPairs.bytes_of_page(model, settings.page), min(most, _TOKENS))
+        self._pairs = PagedPairs(model, pages=cache.pages, page=cache.page, int8=settings.int8)
+        super().__init__(self._pairs, sequencer.writing, limits, context, cache)
 
     def encode(self, text: str) -> Prompt:
         """The source's tokens with the one that closes it, and the token that what is written begins with."""
@@ -172,11 +178,11 @@ def generator_of(
     if isinstance(model, LanguageModel) and isinstance(problem, LanguageModeling):
         return lambda settings: LanguageGenerator(model, problem, sequencer, limits, settings)
     if isinstance(model, Transformer) and isinstance(problem, TextToText) and PagedPairs.fits(model):
-        return lambda settings: TranslationGenerator(model, problem, sequencer, limits, settings)
+        return lambda settings: TranslationGenerator(model, sequencer, limits, settings)
     return None
 
 
-def _pages(settings: CacheSettings, size: int, most: int) -> int:
+def _cache(settings: CacheSettings, size: int, most: int) -> _Cache:
     """Pages of `size` bytes in a cache; not more than `most` tokens fill, which a small model has no use for."""
     pages = min(int(settings.megabytes * 2**20 / size), most // settings.page)
     if pages < 1:
@@ -184,4 +190,4 @@ def _pages(settings: CacheSettings, size: int, most: int) -> int:
             f"the cache of {settings.megabytes:g} MB is less than a page of {settings.page} tokens, which takes "
             f"{size / 2**20:.2f} MB (--cache-mb)"
         )
-    return pages
+    return _Cache(pages, settings.page, size)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from suites.engine.bonds import bound
 from suites.engine.config import Config, Factory, OfRole, rule
 from suites.engine.config.class_rules import add_rules
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.sections import RunConfig
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Problem

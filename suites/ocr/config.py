@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from suites.engine.config import Config, OfRole, rule
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.sections import RunConfig
 from suites.engine.registry import register
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss

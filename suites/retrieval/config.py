@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from suites.engine.config import OfRole
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.sections import RunConfig
 from suites.engine.registry import register
 from suites.retrieval.losses import MetricLoss
 from suites.retrieval.models.embedding import Embedder

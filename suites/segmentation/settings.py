@@ -8,7 +8,7 @@ from typing import Annotated
 
 from suites.engine.config import Config, OfRole, rule
 from suites.engine.config.class_rules import add_rules
-from suites.engine.config.settings import DistilledConfig
+from suites.engine.config.sections import DistilledConfig
 from suites.engine.registry import register
 from suites.segmentation.labelling import Labelling
 from suites.segmentation.losses import SegmentationLoss

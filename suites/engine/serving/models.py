@@ -215,7 +215,7 @@ class Models:
                 version.engine = Engine(model.generator(self._writes.cache), self._writes.limits, self._say)
                 version.engine.warm_up()
                 service.metrics.writes(version.engine)
-                cache = int(self._writes.cache.megabytes * 2**20)
+                cache = version.engine.generator.cache_bytes
             if model.memory is not None:
                 self.budget.take(version, full, model.memory(), cache)
         except BaseException:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework import Tensor, from_numpy, nn, no_grad, program
-from framework.errors import CheckpointError, ConfigError
-from framework.graph.files import is_export
+from framework.errors import ConfigError
 from framework.nn import init
 from suites.engine.config.building import limited
-from suites.engine.config.settings import DataSettings, DistilSettings
+from suites.engine.config.sections import DistilSettings
+from suites.engine.config.settings import DataSettings
 from suites.engine.contract.capabilities import class_names
 from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Loss, count_of
@@ -26,7 +26,7 @@ from suites.engine.contract.step import OwnStep
 from suites.engine.names import did_you_mean, listing
 from suites.engine.predict.inference import open_run
 from suites.engine.slim.lessons import Lesson
-from suites.engine.slim.teachers import expect_teacher, undisturbed
+from suites.engine.slim.teachers import expect_running_teacher, undisturbed
 from suites.engine.weights.eight_bits import float_step
 
 if TYPE_CHECKING:
@@ -85,12 +85,7 @@ def _expect_able(task: Task, config: Config) -> None:
 
 
 def _opened(path: str, task: Task, config: Config) -> Task:
-    expect_teacher(path)
-    if is_export(path):
-        raise CheckpointError(
-            f"distil.teachers: {path} is an exported model, which cannot run inside a training step; name its run "
-            "folder"
-        )
+    expect_running_teacher(path)
     with undisturbed():
         teacher = open_run(Path(path))
     if type(teacher) is not type(task):

@@ -7,7 +7,7 @@ import logging
 from framework.errors import CheckpointError, ConfigError
 from framework.nn import Layer
 from framework.pruning import narrow, widths_of
-from suites.engine.config.settings import PruningSettings
+from suites.engine.config.sections import PruningSettings
 from suites.engine.names import did_you_mean, listing
 from suites.engine.weights.pretrained import forget_wanted
 

@@ -21,6 +21,16 @@ def expect_teacher(path: str, key: str = "distil.teachers", value: str = "[FOLDE
         )
 
 
+def expect_running_teacher(path: str, otherwise: str = "") -> None:
+    """Raise CheckpointError where there is no run, which a training step needs; `otherwise`: what else would do."""
+    expect_teacher(path)
+    if is_export(path):
+        raise CheckpointError(
+            f"distil.teachers: {path} is an exported model, which cannot run inside a training step; name its run "
+            f"folder{otherwise}"
+        )
+
+
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Opening a run sets threads and the random stream as it had them; afterwards they are as before."""

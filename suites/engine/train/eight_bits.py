@@ -11,7 +11,7 @@ from framework.graph.ir import Operation, Program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.quantization import ranges_of
 from suites.engine.config.building import build_runtime
-from suites.engine.config.settings import EightBitsSettings
+from suites.engine.config.sections import EightBitsSettings
 from suites.engine.contract.capabilities import Publishes
 from suites.engine.contract.resources import KeepsResources
 from suites.engine.contract.step import OwnStep

@@ -19,7 +19,7 @@ from suites.engine.train.train_step import TrainStep
 from suites.engine.weights.matching import loaded_tensors
 
 if TYPE_CHECKING:
-    from suites.engine.config.settings import FinetuneSettings, Unfreeze
+    from suites.engine.config.sections import FinetuneSettings, Unfreeze
     from suites.engine.contract.step import Step
     from suites.engine.contract.task import Task
     from suites.engine.run.log import RunLog

@@ -13,7 +13,7 @@ from framework import Tensor, no_grad, ops, tensor
 from framework.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from suites.engine.config.settings import L2SPSettings
+    from suites.engine.config.sections import L2SPSettings
 
 
 class Pull:

@@ -24,7 +24,8 @@ from suites.engine.train.averaging import MovingAverage, average_of
 from suites.engine.train.pulling import Pull
 
 if TYPE_CHECKING:
-    from suites.engine.config.settings import L2SPSettings, Runtime
+    from suites.engine.config.sections import L2SPSettings
+    from suites.engine.config.settings import Runtime
     from suites.engine.contract.batch import Batch
     from suites.engine.contract.task import Task
 

@@ -23,14 +23,14 @@ from framework.optim import Schedule
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.building import begin, limited
 from suites.engine.config.plugins import covered, modules_of
-from suites.engine.config.settings import (
+from suites.engine.config.sections import (
     DistilSettings,
     EightBitsSettings,
     FinetuneSettings,
     LoraSettings,
     PruningSettings,
-    Runtime,
 )
+from suites.engine.config.settings import Runtime
 from suites.engine.contract.capabilities import adopt, class_names, evaluations
 from suites.engine.contract.step import Step
 from suites.engine.hosts.agreement import (

@@ -10,13 +10,13 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from framework import Tensor
-from framework.errors import CheckpointError, ConfigError
+from framework.errors import ConfigError
 from framework.graph.files import is_export, program_files
 from framework.io import sha256
 from suites.engine.names import listing
 from suites.engine.predict.inference import Model, open_model, open_run
 from suites.engine.run.folder import RunFolder, best_weights
-from suites.engine.slim.teachers import expect_teacher, undisturbed
+from suites.engine.slim.teachers import expect_running_teacher, expect_teacher, undisturbed
 from suites.nlp.datasets import Labelled
 from suites.nlp.processor import TextProcessor
 
@@ -73,12 +73,7 @@ def open_online(path: str, classes: Sequence[str]) -> tuple[Online, TextProcesso
         CheckpointError: there is no such run; an exported model is none.
         ConfigError: it is no classifier of texts, or of other classes.
     """
-    expect_teacher(path)
-    if is_export(path):
-        raise CheckpointError(
-            f"distil.teachers: {path} is an exported model, which cannot run inside a training step; name its run "
-            "folder, or set distil.online: false"
-        )
+    expect_running_teacher(path, ", or set distil.online: false")
     with undisturbed():
         task = open_run(Path(path))
     processor = task.processor()

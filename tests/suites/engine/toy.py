@@ -18,7 +18,7 @@ import suites.engine.parts  # noqa: F401 (its roles)
 from framework import Tensor, nn, ops
 from framework.data import DataLoader
 from framework.errors import DataError
-from suites.engine.config.settings import RunConfig
+from suites.engine.config.sections import RunConfig
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.gathering import ArrayMetric
 from suites.engine.contract.losses import Loss, count_of

@@ -90,6 +90,7 @@ class TextGenerator(Protocol):
         longest_source: tokens of a source at most; 0 for a model without one.
         pages: of the cache.
         page: tokens of one.
+        cache_bytes: that they take.
         stop: the token that ends a text.
         temperature: where a request names none.
         new_tokens: of a text at most, where a request names no number; None for as many as there is room for.
@@ -99,6 +100,7 @@ class TextGenerator(Protocol):
     longest_source: int
     pages: int
     page: int
+    cache_bytes: int
     stop: int
     temperature: float
     new_tokens: int | None

@@ -270,8 +270,9 @@ class Engine:
     def _read(self, part: Part) -> bool:
         """See to it that the source of a sequence is in its pages; False where that failed, and it is told."""
         sequence = part.sequence
-        if sequence.source_is_read:
-            return True
+        with self._changed:
+            if self.scheduler.has_read(sequence):
+                return True
         try:
             self.generator.read(sequence.source, sequence.source_pages)
         except Exception as error:

@@ -140,6 +140,13 @@ class Scheduler:
         # Who gave its pages back in between is no part of the step, or begins anew.
         return [part for s, part in parts.items() if s in self._running and part.begin == s.computed]
 
+    def has_read(self, sequence: Sequence) -> bool:
+        """Whether the source of a sequence is in its pages, or in those of another that read the same since it came."""
+        if not sequence.source_is_read and (found := self.pool.find_source(sequence.source)):
+            self.pool.release(sequence.source_pages)
+            sequence.source_pages, sequence.source_is_read = found, True
+        return sequence.source_is_read
+
     def read(self, sequence: Sequence) -> None:
         """Take in that the source of a sequence is in its pages, which are known to others from now on."""
         sequence.source_is_read = True

@@ -31,7 +31,7 @@ class Asked(pydantic.BaseModel):
     model: str | None = pydantic.Field(None, description="A model's name; it has to be served here.")
     max_tokens: int | None = pydantic.Field(None, description="Tokens of a text at most.")
     temperature: float | None = pydantic.Field(
-        None, description="0 takes the likeliest token; by default 1, 0 of a model that translates."
+        None, description="0 takes the likeliest token; by default 1, and 0 of a model that translates."
     )
     top_p: float | None = pydantic.Field(None, description="Among the likeliest with this probability together.")
     top_k: int | None = pydantic.Field(None, description="Among so many likeliest; no key of OpenAI's.")

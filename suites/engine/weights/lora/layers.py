@@ -18,7 +18,7 @@ from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.patterns import checked
 from framework.tensors import Tensor
-from suites.engine.config.settings import LoraSettings
+from suites.engine.config.sections import LoraSettings
 from suites.engine.names import listing
 
 _NAME = "lora"  # of an adapter in its layer

@@ -13,7 +13,7 @@ from framework.io import load_tensors
 from framework.optim import SGD, Constant
 from framework.pruning import Channels
 from suites.engine.config.building import build_task, read_config
-from suites.engine.config.settings import PruningSettings
+from suites.engine.config.sections import PruningSettings
 from suites.engine.predict.inference import export_run, load, open_run
 from suites.engine.slim import channels
 from suites.engine.slim.pruning import prune_run

@@ -13,7 +13,7 @@ from framework.io import load_tensors, save_tensors
 from framework.optim import AdamW, Constant
 from framework.predictor import Predictor
 from suites.engine.config.building import read_config
-from suites.engine.config.settings import EightBitsSettings
+from suites.engine.config.sections import EightBitsSettings
 from suites.engine.predict.inference import export_run, load, open_run
 from suites.engine.predict.quantizing import Quantization
 from suites.engine.train.check import check_runs

@@ -8,7 +8,7 @@ from framework.errors import CheckpointError, ConfigError
 from framework.io import load_tensors
 from framework.optim import SGD, AdamW
 from suites.engine.config import load_config
-from suites.engine.config.settings import FinetuneSettings, L2SPSettings, Unfreeze
+from suites.engine.config.sections import FinetuneSettings, L2SPSettings, Unfreeze
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.train.finetuning import stages_of
 from suites.engine.train.hooks import Hook

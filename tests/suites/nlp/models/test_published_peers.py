@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from framework import ops, tensor
-from suites.engine.config.settings import LoraSettings
+from suites.engine.config.sections import LoraSettings
 from suites.engine.weights import load_pretrained
 from suites.engine.weights.lora.layers import add_lora
 from suites.engine.weights.lora.peft import save_adapter

@@ -18,7 +18,7 @@ def step(own, cells=None, ends=lambda sequence: False):
     parts = own.plan()
     for part in parts:
         s, page = part.sequence, own.pool.page
-        if not s.source_is_read:
+        if not own.has_read(s):
             if cells is not None:
                 cells.update({(s.source_pages[t // page], t % page): (t, *s.source) for t in range(len(s.source))})
             own.read(s)

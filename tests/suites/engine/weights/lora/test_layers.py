@@ -8,7 +8,7 @@ import pytest
 from framework import nn, ops, program, tensor
 from framework.errors import AttributeValueError, CheckpointError
 from framework.io import save_tensors
-from suites.engine.config.settings import LoraSettings
+from suites.engine.config.sections import LoraSettings
 from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.lora.layers import adapters, add_lora, merge_lora
 from suites.engine.weights.lora.peft import load_adapter, save_adapter

@@ -10,6 +10,8 @@ from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.paged import PagedSteps
 from suites.nlp.models.paged.cache import in_8_bits
 
+from .stepping import Stepped
+
 FORMS = {
     "llama": {"kv_heads": 2},
     "qwen2": {"kv_heads": 1, "qkv_biases": True, "tied": False},
@@ -23,30 +25,13 @@ def model_of(form, **more):
     return LanguageModel(90, width=32, layers=2, heads=4, max_length=64, **FORMS[form], **more)
 
 
-class Texts:
-    """Texts whose parts a test computes in any order, each with pages of its own."""
+class Texts(Stepped):
+    """Texts of a language model."""
 
     def __init__(self, model, ids, **how):
-        self.steps, self.ids, self.done = PagedSteps(model, pages=60, page=PAGE, **how), ids, [0] * len(ids)
         order = np.random.default_rng(0).permutation(60)
-        self.tables = [order[16 * b : 16 * b + 16] if b < 3 else order[:16] for b in range(len(ids))]
-
-    def step(self, counts):
-        """The next `count` words of each text named; scores behind each word, text by text."""
-        new = {b: self.ids[b][self.done[b] : self.done[b] + count] for b, count in counts.items()}
-        for b, count in counts.items():
-            self.done[b] += count
-        total = sum(map(len, new.values()))
-        scores, totals = self.steps(
-            {
-                "ids": np.concatenate(list(new.values())),
-                "offsets": np.cumsum([0, *map(len, new.values())]),
-                "tables": np.stack([self.tables[b] for b in new]),
-                "lengths": np.array([self.done[b] for b in new]),
-                "rows": np.arange(total),
-            }
-        )
-        return np.split(scores + totals[:, None], np.cumsum([len(ids) for ids in new.values()])[:-1])
+        tables = [order[16 * b : 16 * b + 16] if b < 3 else order[:16] for b in range(len(ids))]
+        super().__init__(PagedSteps(model, pages=60, page=PAGE, **how), ids, tables)
 
 
 def words(*lengths):

@@ -9,6 +9,8 @@ from framework.errors import AttributeValueError
 from suites.nlp.models.paged import PagedPairs
 from suites.nlp.models.transformer import Transformer
 
+from .stepping import Stepped
+
 PAGE = 4
 FORMS = {"norms before": {}, "as published": {"norm_first": False}, "one vocabulary": {"shared": True}}
 
@@ -26,38 +28,24 @@ def pairs(*lengths):
     return [(rng.integers(0, 90, s), rng.integers(0, 90, t)) for s, t in lengths]
 
 
-class Texts:
-    """Pairs whose targets a test computes in parts and in any order, with pages of their own for both sides."""
+class Texts(Stepped):
+    """Pairs of a Transformer, with pages of their own for both sides."""
 
     def __init__(self, model, own, **how):
-        self.steps, self.pairs, self.done = PagedPairs(model, pages=80, page=PAGE, **how), own, [0] * len(own)
         order = np.random.default_rng(0).permutation(80)
-        self.tables = [order[10 * b : 10 * b + 10] for b in range(len(own))]
+        self.sources = [source for source, _ in own]
         self.source_tables = [order[40 + 10 * b : 50 + 10 * b] for b in range(len(own))]
+        tables = [order[10 * b : 10 * b + 10] for b in range(len(own))]
+        super().__init__(PagedPairs(model, pages=80, page=PAGE, **how), [target for _, target in own], tables)
 
     def read(self, *which):
         for b in which:
-            source = self.pairs[b][0]
-            self.steps.read(source, self.source_tables[b][: -(-len(source) // PAGE)])
+            self.steps.read(self.sources[b], self.source_tables[b][: -(-len(self.sources[b]) // PAGE)])
         return self
 
-    def step(self, counts):
-        new = {b: self.pairs[b][1][self.done[b] : self.done[b] + count] for b, count in counts.items()}
-        for b, count in counts.items():
-            self.done[b] += count
-        total = sum(map(len, new.values()))
-        scores, totals = self.steps(
-            {
-                "ids": np.concatenate(list(new.values())),
-                "offsets": np.cumsum([0, *map(len, new.values())]),
-                "tables": np.stack([self.tables[b] for b in new]),
-                "lengths": np.array([self.done[b] for b in new]),
-                "rows": np.arange(total),
-                "source_tables": np.stack([self.source_tables[b] for b in new]),
-                "source_lengths": np.array([len(self.pairs[b][0]) for b in new]),
-            }
-        )
-        return np.split(scores + totals[:, None], np.cumsum([len(ids) for ids in new.values()])[:-1])
+    def beside(self, which):
+        tables = np.stack([self.source_tables[b] for b in which])
+        return {"source_tables": tables, "source_lengths": np.array([len(self.sources[b]) for b in which])}
 
 
 def whole(model, source, target):
