@@ -2,7 +2,7 @@
 PYTHON ?= python3
 NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo ctr-demo test test-native test-aarch64 test-slow test-lowest test-peers lint types package bench sanitize fuzz docs site lock clean
+.PHONY: demo ctr-demo ernie-demo test test-native test-aarch64 test-slow test-lowest test-peers lint types package bench sanitize fuzz docs site lock clean
 
 demo: .venv/paddock-setup
 	scripts/demo
@@ -10,12 +10,16 @@ demo: .venv/paddock-setup
 ctr-demo: .venv/paddock-setup
 	scripts/ctr_demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGUMENTS)
 
+ernie-demo: .venv/paddock-tests
+	.venv/bin/python scripts/ernie_demo $(ARGUMENTS)
+
 test: .venv/paddock-tests
 	.venv/bin/python -m pytest -m "not slow and not peers and not emulated" --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGUMENTS)
 
 test-native: .venv/paddock-tests
 	.venv/bin/python -m pytest tests/framework/predictor tests/suites/test_native_predictor.py \
-	  tests/suites/test_native_pictures.py tests/suites/test_native_texts.py tests/examples/test_native.py tests/examples/test_java.py $(ARGUMENTS)
+	  tests/suites/test_native_pictures.py tests/suites/test_native_texts.py tests/suites/test_native_charsmap.py \
+	  tests/suites/test_native_rows.py tests/examples/test_native.py tests/examples/test_native_rows.py tests/examples/test_java.py $(ARGUMENTS)
 
 test-aarch64: .venv/paddock-tests
 	.venv/bin/python -m pytest -m emulated --in-ci tests/framework/native $(ARGUMENTS)

@@ -2,6 +2,7 @@
 """How often a classifier in 8 bits names the class that it names in float32, above all where that is sure.
 
     python benchmarks/int8_agreement.py RUN --calibration FOLDER --pictures FOLDER [--method percentile ...]
+    python benchmarks/int8_agreement.py RUN ... --method mse --steps 300    # also equalised, and with AdaRound
 
 RUN is a run of a classifier, such as `paddock zoo run mobilenetv2_imagenet_v1` makes; the pictures need no labels. For
 each method: how often 8 bits name float32's first class, of all pictures and of those where float32 gives it more than
@@ -21,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import framework
 from framework.graph.compiled import CompiledProgram
 from framework.graph.ir import Program
-from framework.quantization import METHODS, quantize
+from framework.quantization import METHODS, AdaRound, quantize
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.inference import open_run
 from suites.engine.run.folder import RunFolder
@@ -50,6 +51,9 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--calibration", required=True, help="a folder of pictures")
     parser.add_argument("--pictures", required=True, help="a folder of other pictures")
     parser.add_argument("--method", action="append", choices=list(METHODS), help="by default all")
+    parser.add_argument(
+        "--steps", type=int, help="also each method equalised, with AdaRound of so many steps, and both"
+    )
     a = parser.parse_args(words)
     task = open_run(a.run)
     processor = RunFolder(a.run).read_processor(task.processor_class)
@@ -63,16 +67,34 @@ def main(words: list[str] | None = None) -> None:
     wanted = probabilities(whole, pictures)
     best, sure = wanted.argmax(axis=1), wanted.max(axis=1) > SURE
     print(f"{len(pictures)} pictures, {sure.sum()} of them sure; calibrated on {len(calibration)}\n")
-    print("| method | bias correction | agrees | where sure | in five | cosine |\n|" + " --- |" * 6)
+    print(
+        "| method | bias correction | equalised | AdaRound | agrees | where sure | in five | cosine |\n|" + " --- |" * 8
+    )
     for method in a.method or METHODS:
-        for corrected in (False, True):
-            small = quantize(whole, mode="static", calibration=calibration, method=method, bias_correction=corrected)
+        for corrected, equalized, learnt in ways(a.steps):
+            rounding = AdaRound(steps=a.steps) if learnt else None
+            how = {"bias_correction": corrected, "equalization": equalized, "adaround": rounding}
+            small = quantize(whole, mode="static", calibration=calibration, method=method, **how)
             found = probabilities(small, pictures)
             same = found.argmax(axis=1) == best
             five = np.mean([k in row for k, row in zip(best, np.argsort(-found, axis=1)[:, :5], strict=True)])
             cosine = (logits(found) * logits(wanted)).sum(axis=1).mean()
-            cells = [method, str(corrected), f"{same.mean():.3f}", f"{same[sure].mean():.3f}", f"{five:.3f}"]
-            print("| " + " | ".join([*cells, f"{cosine:.4f}"]) + " |", flush=True)
+            cells = [
+                method,
+                str(corrected),
+                str(equalized),
+                str(learnt),
+                f"{same.mean():.3f}",
+                f"{same[sure].mean():.3f}",
+            ]
+            print("| " + " | ".join([*cells, f"{five:.3f}", f"{cosine:.4f}"]) + " |", flush=True)
+
+
+def ways(steps: int | None) -> list[tuple[bool, str | None, bool]]:
+    """Bias correction, equalisation and AdaRound of each row."""
+    if steps is None:
+        return [(False, None, False), (True, None, False)]
+    return [(True, equalized, learnt) for learnt in (False, True) for equalized in (None, "activations")]
 
 
 if __name__ == "__main__":

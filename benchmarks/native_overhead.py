@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
-"""Claim: a call through the C interface costs under 5 microseconds more than its kernels.
+"""Claim: a call through the C interface costs under 5 microseconds more than its kernels, and no more than a call
+through ONNX Runtime's.
 
     python benchmarks/native_overhead.py [EXPORT ...]
 
 A Program of one operator on 4 elements has next to no kernel, so a call of it bounds the overhead; one of 100 operators
 shows what each further one costs. Python's Predictor makes the same calls, in turns with the C++ program, which is
-compiled here. For each EXPORT, the time of loading and of the first answer of a fresh process is told too.
-
-ONNX Runtime's C interface is no peer here: its package for Python has neither headers nor a library to link.
+compiled here, and so does ONNX Runtime's C interface where its package for Python is installed, with its rewriting
+off, so that it computes the same operators. For each EXPORT, the time of loading and of the first answer of a fresh
+process is told too.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import framework
-from framework import ops
+from framework import onnx, ops
 from framework.extend import include_dir, library_dir
 from framework.graph.files import save_program
 from framework.predictor import Predictor
@@ -44,16 +47,44 @@ def compiled(folder: Path) -> Path:
     return program
 
 
-def exported(folder: Path, operators: int) -> Path:
-    """A Program of so many operators on 4 elements, none of them fused."""
+def chain_of(operators: int) -> Callable[[framework.Tensor], framework.Tensor]:
+    """A function of so many operators."""
 
     def chain(x: framework.Tensor) -> framework.Tensor:
         for _ in range(operators):
             x = ops.relu(x)
         return x
 
-    save_program(framework.program(chain, pass_names=()).program_for(np.ones(4, np.float32)).program, folder)
+    return chain
+
+
+def exported(folder: Path, operators: int) -> Path:
+    """A Program of so many operators on 4 elements, none of them fused."""
+    chain = framework.program(chain_of(operators), pass_names=())
+    save_program(chain.program_for(np.ones(4, np.float32)).program, folder)
     return folder
+
+
+def peer(folder: Path) -> tuple[Path, Path] | None:
+    """The C++ program over ONNX Runtime's C interface and its library; None, with the reason, where there is none."""
+    found = importlib.util.find_spec("onnxruntime")
+    places = [] if found is None or found.origin is None else Path(found.origin).parent.glob("capi/libonnxruntime.so.*")
+    library = next(iter(sorted(places)), None)
+    if library is None:
+        print("ONNX Runtime is not compared: its package is not installed, or has no library of its C interface")
+        return None
+    program, source = folder / "native_overhead_ort", Path(__file__).with_name("native_overhead_ort.cc")
+    subprocess.run([str(shutil.which("c++")), "-std=c++17", "-O2", source, "-o", program, "-ldl"], check=True)
+    return program, library
+
+
+def exported_onnx(file: Path, operators: int) -> Path:
+    """The same as an ONNX file, from `x` to `y`."""
+    x = framework.tensor(np.ones(4, np.float32))
+    x.name = "x"
+    chain = framework.program(lambda given: {"y": chain_of(operators)(given["x"])}, pass_names=())
+    onnx.export(chain.program_for({"x": x}).program, file, output_names=["y"])
+    return file
 
 
 def native(program: Path, folder: Path, calls: int, *key: Path) -> list[float]:
@@ -84,19 +115,28 @@ def main() -> int:
         program = compiled(folder)
         found: dict[str, list[float]] = {}
         programs = {count: exported(folder / str(count), count) for count in (1, 100)}
+        other = peer(folder)
+        files = {count: exported_onnx(folder / f"{count}.onnx", count) for count in programs}
         for _ in range(ROUNDS):  # in turns, so that a slow moment hits all alike
             for count, export in programs.items():
                 found.setdefault(f"C++, {count} operators", []).append(native(program, export, CALLS)[2])
                 found.setdefault(f"Python, {count} operators", []).append(python(export))
+                if other is not None:
+                    done = subprocess.run(
+                        [*other, files[count], str(CALLS)], check=True, stdout=subprocess.PIPE, text=True
+                    )
+                    found.setdefault(f"ONNX Runtime, {count} operators", []).append(float(done.stdout.split()[0]))
         print("a call, 4 elements, microseconds: median [least, most]")
         for what, values in found.items():
-            print(f"  {what:24} {summary(values)}")
+            print(f"  {what:28} {summary(values)}")
         for export in sys.argv[1:]:
             times = [native(program, Path(export), 0) for _ in range(ROUNDS)]
             print(f"{export}, a fresh process, milliseconds: median [least, most]")
             for i, what in enumerate(("loading", "first answer")):
                 print(f"  {what:24} {summary([t[i] for t in times])}")
-    return int(statistics.median(found["C++, 1 operators"]) >= 5)
+    own = statistics.median(found["C++, 1 operators"])
+    theirs = statistics.median(found.get("ONNX Runtime, 1 operators", [5.0]))
+    return int(own >= min(5, theirs))
 
 
 if __name__ == "__main__":

@@ -117,3 +117,14 @@ def read_json(
         return json.loads(read_bytes(path, limit, error))
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def read_json_object(path: os.PathLike[str] | str) -> dict[str, Any]:
+    """The fields of a JSON file that describes a checkpoint; CheckpointError where it is no such file."""
+    try:
+        found = read_json(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: it cannot be read as JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path}: it holds a {type(found).__name__}; it must be a JSON object")
+    return found

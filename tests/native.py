@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,7 @@ def _library() -> ctypes.CDLL:
     for name in ("input_info", "output_info"):
         getattr(library, f"paddock_{name}").argtypes = (c_void_p, c_int32, POINTER(Info))
     library.paddock_prepare.argtypes = (c_void_p, c_void_p, c_int32, POINTER(c_void_p))
+    library.paddock_prepare_objects.argtypes = (c_void_p, c_void_p, c_void_p, c_int32, POINTER(c_void_p))
     library.paddock_prepared_free.argtypes, library.paddock_prepared_free.restype = (c_void_p,), None
     library.paddock_prepared_input.argtypes = (c_void_p, c_int32, POINTER(RawTensor))
     for name in ("boxes_back", "points_back"):
@@ -128,6 +129,10 @@ def _library() -> ctypes.CDLL:
     library.paddock_labels_back.argtypes = (c_void_p, c_int32, c_void_p, c_int32, c_int32, c_void_p)
     library.paddock_masks_back.argtypes = (
         (c_void_p, c_int32, c_void_p, c_int64, c_int32, c_void_p, ctypes.c_double, c_void_p)
+    )  # fmt: skip
+    library.paddock_column_count.argtypes = (c_void_p,)
+    library.paddock_prepare_rows.argtypes = (
+        (c_void_p, POINTER(c_char_p), c_void_p, c_int32, c_int32, POINTER(c_void_p))
     )  # fmt: skip
     library.paddock_prepare_texts.argtypes = (c_void_p, c_void_p, c_int32, POINTER(c_void_p))
     library.paddock_tokenizer_of.argtypes = (c_void_p, POINTER(c_void_p))
@@ -227,6 +232,17 @@ class Prepared:
         return back
 
 
+class PreparedObjects(Prepared):
+    """`paddock_prepared` of the objects of one picture uint8 [H, W, 3], by boxes [M, 4]."""
+
+    def __init__(self, model: NativePredictor, p: np.ndarray, boxes: np.ndarray) -> None:
+        self.handle = c_void_p()
+        given = Picture(ctypes.sizeof(Picture), *p.shape[:2], 0, p.strides[0], p.ctypes.data)
+        at = np.ascontiguousarray(boxes, np.float32)
+        made = model.handle, byref(given), at.ctypes.data, len(at), byref(self.handle)
+        checked(C.paddock_prepare_objects(*made))
+
+
 class PreparedTexts(Prepared):
     """`paddock_prepared` of texts, or of pairs of them."""
 
@@ -238,6 +254,18 @@ class PreparedTexts(Prepared):
             *(Text(size, 0, t, len(t), *((second[i], len(second[i])) if second else none)) for i, t in enumerate(first))
         )
         checked(C.paddock_prepare_texts(model.handle, given, len(first), byref(self.handle)))
+
+
+class PreparedRows(Prepared):
+    """`paddock_prepared` of rows of a click log: texts by column, missing where a column is not there."""
+
+    def __init__(self, model: NativePredictor, rows: Sequence[Mapping[str, str]], *, zeros: bool = False) -> None:
+        self.handle = c_void_p()
+        names = [model.part(f"/processor/reader/columns/{i}") for i in range(C.paddock_column_count(model.handle))]
+        cells = [row.get(name, "").encode("utf-8", "surrogateescape") for row in rows for name in names]
+        texts = (c_char_p * len(cells))(*cells)
+        sizes = None if zeros else (c_uint64 * len(cells))(*map(len, cells))
+        checked(C.paddock_prepare_rows(model.handle, texts, sizes, len(rows), len(names), byref(self.handle)))
 
 
 class NativeTokenizer:

@@ -24,8 +24,9 @@ STATE = {"a.weight": np.ones((2, 3), np.float32), "b": np.arange(4)}
 
 def whole_files(kinds: Collection[str] = ()) -> Iterator[tuple[str, Files]]:
     """(kind of reader, files by name), of these kinds, by default of each maker once; others are not imported."""
-    # The files of "native" are those of "program"; "tflite" has a test of its own, and leaves others their numbers.
-    wanted = kinds or MAKERS.keys() - {"native", "tflite"}
+    # The files of "native" are those of "program"; "tflite" and "keras" have tests of their own, and leave others their
+    # numbers.
+    wanted = kinds or MAKERS.keys() - {"native", "tflite", "keras"}
     yield from ((kind, files) for kind, made in MAKERS.items() if kind in wanted for files in made())
 
 
@@ -63,7 +64,7 @@ def pictures() -> Iterator[Files]:
 
 
 def weights() -> Iterator[Files]:
-    """Files of PyTorch, Paddle, darknet and safetensors, those of training scripts among them."""
+    """Files of PyTorch, Paddle, darknet, TensorFlow.js and safetensors, those of training scripts among them."""
     import ml_dtypes
     from safetensors.numpy import save
 
@@ -78,6 +79,49 @@ def weights() -> Iterator[Files]:
     cfg = b"[net]\nwidth=32\nheight=32\nchannels=3\n[convolutional]\nbatch_normalize=1\nfilters=2\nsize=1\nstride=1\n"
     cfg += b"pad=1\nactivation=leaky\n[route]\nlayers=-1\n"
     yield {"x.weights": struct.pack("<iiiq", 0, 2, 0, 9) + np.ones(14, "<f4").tobytes(), "x.cfg": cfg}
+    steps = {"dtype": "uint8", "scale": 0.5, "min": -3}
+    lines = [{"name": "a", "shape": [2, 3], "dtype": "float32"}, {"name": "b/c", "shape": [], "dtype": "bool"}]
+    lines += [{"name": kind, "shape": [5], "dtype": kind, "quantization": steps} for kind in ("float32", "int32")]
+    manifest = [{"paths": ["s1.bin", "s2.bin"], "weights": lines}]
+    shards = {"s1.bin": bytes(24), "s2.bin": bytes(range(11))}
+    yield {"x-weights_manifest.json": json.dumps(manifest).encode(), **shards}
+    yield {"model.json": json.dumps({"modelTopology": {}, "weightsManifest": manifest}).encode(), **shards}
+
+
+def keras() -> Iterator[Files]:
+    """Files of Keras: old groups and new ones, numbers in one piece, in the header and in chunks; in an archive."""
+    import zipfile
+
+    import h5py
+
+    def layers(file: Any) -> None:
+        file["layers/dense/vars/0"], file["layers/dense/vars/1"] = STATE["a.weight"], np.ones(3, ">f2")
+        file["layers/dense"].attrs["name"] = "dense"
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_layout(h5py.h5d.COMPACT)
+        made = h5py.h5d.create(file.id, b"c", h5py.h5t.STD_I64LE, h5py.h5s.create_simple((4,)), plan)
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, STATE["b"])
+
+    def chunks(file: Any) -> None:
+        numbers = RNG.normal(size=(9, 7)).astype("f4")
+        file.create_dataset("model_weights/a", data=numbers, chunks=(4, 3), compression="gzip", shuffle=True)
+        for i in range(12):
+            file[f"model_weights/b{i}"] = i
+        file.attrs["layer_names"] = [b"a", b"b"]
+
+    for name, fill, libver in (
+        *(("x.weights.h5", layers, version) for version in ("earliest", "v108", "latest")),
+        ("x.h5", chunks, "earliest"),
+    ):
+        file = io.BytesIO()
+        with h5py.File(file, "w", libver=(libver, "latest" if libver == "earliest" else libver)) as opened:
+            fill(opened)
+        yield {name: file.getvalue()}
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as opened:
+        opened.writestr("config.json", "{}")
+        opened.writestr("model.weights.h5", file.getvalue())
+    yield {"x.keras": archive.getvalue()}
 
 
 def models() -> Iterator[Files]:
@@ -278,6 +322,7 @@ def records() -> Iterator[Files]:
 MAKERS: dict[str, Callable[[], Iterator[Files]]] = {
     "image": pictures,
     "weights": weights,
+    "keras": keras,
     "onnx": models,
     "tflite": tflite,
     "native": programs,

@@ -265,6 +265,12 @@ def test_files_from_outside_are_opened_in_one_place(path):
     assert not list(opens_files(path)), f"{name}: open it by framework.outside"
 
 
+def test_readers_of_data_sets_end_lines_in_one_way():
+    """`intake.texts.lines_of` does; `str.splitlines` also cuts at U+2028, form feeds and Latin-1's 0x85."""
+    readers = [path for path in (ROOT / "suites").rglob("*.py") if "datasets" in path.parts]
+    assert [str(path) for path in readers if "splitlines" in path.read_text()] == [] and len(readers) > 40
+
+
 def test_no_opener_is_listed_that_opens_nothing():
     assert not [name for name in OPENERS if not list(opens_files(ROOT / name))]
 

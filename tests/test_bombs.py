@@ -9,7 +9,8 @@ import pytest
 from tests import bombs
 
 NEEDED = {
-    "image": "cv2", "onnx": "onnx", "config": "yaml", "parquet": "pyarrow", "log": "backports.zstd", "video": "av"
+    "image": "cv2", "onnx": "onnx", "config": "yaml", "parquet": "pyarrow", "log": "backports.zstd", "video": "av",
+    "keras": "h5py",
 }  # fmt: skip
 
 
@@ -31,11 +32,12 @@ def test_every_bomb_is_refused_within_memory_and_time(kind):
 SAID = (
     *("anchors are not used", "its header describes no rows"),
     *("refused, it holds", "cannot be read", "not a readable zip", "too deep", "nothing makes it"),
+    "two ways lead to the part",
     *("list of whole numbers", "nested too deeply", "maximum recursion depth", "amplification factor"),
     *("cut off", "cut or damaged", "outside of the file", "is no snapshot", "header too large", "is no number"),
     *("no whole Parquet file", "over limits.line_bytes", "holds a NUL byte", "no video that FFmpeg reads"),
     *("begins no TFRecord", "no SequenceExample", "none or another's", "a whole number from 1 on"),
-    *("an ONNX file has at most", "4300 digits", "more values than are allowed"),
+    *("names the file", "an ONNX file has at most", "4300 digits", "more values than are allowed"),
 )
 
 
@@ -56,6 +58,10 @@ def test_3000_damaged_programs_are_read_or_refused_by_the_native_reader():
 
 def test_3000_damaged_files_of_tensorflow_lite_are_read_or_refused():
     run_mutations(3000, "--kinds", "tflite")
+
+
+def test_3000_damaged_files_of_keras_are_read_or_refused():
+    run_mutations(3000, "--kinds", "keras")
 
 
 def run_mutations(count, *more):

@@ -16,7 +16,7 @@ def test_every_reader_has_whole_files_to_damage():
 
 def test_whole_files_of_the_core_are_read(tmp_path):
     """Others are refused for what a stranger's file may be: without an end, of no suite. These must reach the end."""
-    for kind in ("record", "table", "weights", "source"):
+    for kind in ("record", "table", "weights", "keras", "source"):
         for at, (files, _) in enumerate(guided.Inputs(kind).places):
             bombs.READERS[kind](bombs.write(lambda f=files: dict(f), tmp_path / f"{kind}{at}"))
 

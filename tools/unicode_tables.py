@@ -9,10 +9,12 @@ The library is asked for every character, so the tokenizers in C++ have its vers
 from __future__ import annotations
 
 import argparse
+import struct
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
@@ -23,6 +25,7 @@ FLAGS = (
     "removed", "blank", "chinese", "accent", "space", "punctuation", "letter", "number", "regex space", "word", "mark",
 )  # fmt: skip
 _WIDTH = 116
+_LEAF = -1  # in a tree of bytes: a text ends there
 
 
 def _splits(splitter: pre_tokenizers.PreTokenizer) -> Callable[[str], bool]:
@@ -92,6 +95,55 @@ def compositions() -> list[tuple[int, int, int]]:
     return sorted(found)
 
 
+def charsmap(rules: Mapping[str, str]) -> bytes:
+    """sentencepiece's table of texts and what becomes of them: a double array of their bytes, and the texts."""
+    tree: dict[int, Any] = {}
+    texts, units = b"", [0] * 256
+    for key, value in rules.items():
+        at = tree
+        for byte in key.encode():
+            at = at.setdefault(byte, {})
+        at[_LEAF] = len(texts)
+        texts += value.encode() + b"\0"
+    waiting = [(0, tree)]
+    while waiting:
+        place, node = waiting.pop()
+        base = len(units)  # a block of its own for each, so none collide
+        units += [0] * 256
+        units[place] |= (place ^ base) << 10 | (_LEAF in node) << 8
+        for byte, inner in node.items():
+            units[base ^ (0 if byte == _LEAF else byte)] |= inner | 1 << 31 if byte == _LEAF else byte
+            if byte != _LEAF:
+                waiting.append((base ^ byte, inner))
+    return struct.pack(f"<I{len(units)}I", 4 * len(units), *units) + texts
+
+
+def clusters() -> list[int]:
+    """What decides where clusters of characters end, of each of CODES; unicode.h names the bits.
+
+    The library looks clusters of less than six bytes up as a whole. So its answer tells whether there was one: "a" and
+    all that clings to it become Y, and of two accents that stand alone one X remains.
+    """
+    accents, joiner, virama, ka = "\u0301" * 2, "\u200d", "\u094d", "\u0915"
+    asked = normalizers.Precompiled(charsmap({"a": "Y", "\u0301": "X", "©": "Y", ka: "Z"})).normalize_str
+    found = []
+    for code in CODES:
+        c = chr(code)
+        attaches = asked("a" + c) == "Y" and c not in "a"
+        bits = attaches
+        if attaches:
+            bits |= asked("©" + c + joiner + "©\u0301").endswith("YX") << 1
+            bits |= asked(ka + c + ka + "\u0301").endswith("ZX") << 6
+            bits |= asked(ka + virama + c + ka + "\u0301").endswith("ZX") << 7
+        elif c not in ("a", "\u0301"):
+            bits |= asked(c + "a" + accents).endswith("YXX") << 2
+            bits |= (not asked(c + accents).endswith("XX")) << 3
+            bits |= asked("©" + joiner + c).startswith("Y" + joiner) << 4
+            bits |= asked(c + virama + ka + "\u0301").endswith("ZX") << 5
+        found.append(int(bits))
+    return found
+
+
 def ranges(values: list[int]) -> list[tuple[int, int]]:
     """(first code, bits) of each run of equal bits."""
     found: list[tuple[int, int]] = []
@@ -130,12 +182,14 @@ def text() -> str:
     runs, canonical = ranges(flags()), changes(normalizers.NFD())
     compatible = {code: t for code, t in changes(normalizers.NFKD()).items() if canonical.get(code) != t}
     order = classes()
-    pairs = compositions()
+    pairs, breaks = compositions(), ranges(clusters())
     lines = [
         "// Written by tools/unicode_tables.py from what the library `tokenizers` says of each character.",
         "// Bits: " + ", ".join(FLAGS) + ".",
         *_array("kRunStarts", "uint32_t", (code for code, _ in runs)),
         *_array("kRunBits", "uint16_t", (bits for _, bits in runs)),
+        *_array("kGraphemeStarts", "uint32_t", (code for code, _ in breaks)),
+        *_array("kGraphemeBits", "uint8_t", (bits for _, bits in breaks)),
         *_mapping("Lower", changes(normalizers.Lowercase())),
         *_mapping("Canonical", canonical),
         *_mapping("Compatible", compatible),

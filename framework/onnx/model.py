@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from framework import no_grad, program, tensor
-from framework.errors import AttributeValueError, ShapeError
+from framework import no_grad, program
+from framework.errors import AttributeValueError
 from framework.graph.compiled import CompiledProgram
+from framework.graph.examples import example
 from framework.graph.files import check_plan
 from framework.graph.ir import Program
 from framework.graph.passes import INFERENCE_PASSES
-from framework.limits import current, how_to_raise
 from framework.nn.layer import Layer, buffer, parameter
 from framework.onnx import operators as _operators  # fills the table of converters
 from framework.onnx.interpreter import DataDependent, Interpreter, to_value
@@ -162,27 +162,9 @@ def _names_inside(text: ModelText) -> set[str]:
 
 
 def _example(port: Port, shape: Sequence[int] | None) -> Tensor:
-    """Zeros to trace with; a batch that is not stated is 1."""
     if port.dtype is None:
         raise AttributeValueError(f"onnx: input '{port.name}' is no tensor of a type the core has")
-    stated = port.shape
-    if shape is None:
-        if stated is None or any(not isinstance(d, int) for d in stated[1:]):
-            raise AttributeValueError(
-                f"onnx: input '{port.name}' has the open shape {list(stated) if stated is not None else '?'}; "
-                f"give one to trace with: shapes={{'{port.name}': (...)}}"
-            )
-        shape = [d if isinstance(d, int) else 1 for d in stated]
-    elif stated is not None and (
-        len(stated) != len(shape) or any(isinstance(d, int) and d != n for d, n in zip(stated, shape, strict=True))
-    ):
-        raise ShapeError(f"onnx: input '{port.name}' takes {list(stated)}, not {list(shape)}")
-    if int(np.prod([int(d) for d in shape], dtype=object)) > current().elements:
-        raise ShapeError(
-            f"onnx: input '{port.name}' of shape {list(shape)} has more than {current().elements} elements. "
-            f"{how_to_raise('elements')}"
-        )
-    return tensor(np.zeros(tuple(shape), np.float32)).astype(port.dtype)
+    return example("onnx", port.name, port.shape, port.dtype, shape, binding=True)
 
 
 def open_model(source: Any) -> Model:

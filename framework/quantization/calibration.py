@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,15 +12,26 @@ from framework.errors import AttributeValueError, DTypeError, NumericsError, Sha
 from framework.graph import passes
 from framework.graph.compiled import CompiledProgram
 from framework.graph.ir import Program, Value
-from framework.quantization.observers import Observer
 from framework.tensors import Tensor, from_numpy
 
 Batch = Sequence[Any] | Mapping[str, Any]
 MEMORY = 512 << 20  # bytes of values that are observed in one run of the Program
 
 
-def observe(program: Program, values: Sequence[Value], batches: Iterable[Batch]) -> dict[Value, Observer]:
-    """What each of these values of a Program is like while it runs on `batches`.
+class Looks(Protocol):
+    """What looks at a value."""
+
+    def add(self, x: np.ndarray) -> None:
+        """Takes in one batch's values."""
+
+
+L = TypeVar("L", bound=Looks)
+
+
+def observe(
+    program: Program, values: Sequence[Value], batches: Iterable[Batch], kind: Callable[[], L]
+) -> dict[Value, L]:
+    """What each of these values of a Program is like while it runs on `batches`, by an observer of `kind` each.
 
     Raises:
         AttributeValueError: there is no batch, or one does not have the Program's inputs.
@@ -28,8 +39,8 @@ def observe(program: Program, values: Sequence[Value], batches: Iterable[Batch])
         NumericsError: a value that is observed is not finite.
     """
     values = list(dict.fromkeys(values))
-    observers = {v: Observer() for v in values}
-    parts = [(part, _giving(program, part)) for part in _parts(values)]
+    observers = {v: kind() for v in values}
+    parts = [(part, giving(program, part)) for part in _parts(values)]
     count = 0
     for batch in batches:
         inputs = in_order(program, batch, count)
@@ -65,7 +76,7 @@ def _parts(values: Sequence[Value]) -> list[list[Value]]:
     return parts
 
 
-def _giving(program: Program, values: Sequence[Value]) -> CompiledProgram:
+def giving(program: Program, values: Sequence[Value]) -> CompiledProgram:
     """A copy whose results are these values."""
     watched = program.clone()
     same = dict(zip(program.values(), watched.values(), strict=True))

@@ -18,7 +18,15 @@ from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.observers import Observer, bounds_of
 from framework.quantization.ranges import SMALLEST, Places, Roles, Steps
-from framework.quantization.weights import array_of, constant_of, rounded_bias, rounded_rows
+from framework.quantization.reconstruction import Written
+from framework.quantization.weights import (
+    array_of,
+    by_channel,
+    constant_of,
+    rounded_bias,
+    rounded_rows,
+    set_constant,
+)
 
 MOST_ROUNDED = 1 << 22  # steps of a bias that float32 holds so that they are found again
 
@@ -110,14 +118,16 @@ class Images:
                 sums += 1
         return [Roles(tuple(role for v in group for role in does.get(v, ())), tuple(group)) for group in self._groups()]
 
-    def rewrite(self, report: PassReport, bias_correction: bool | None) -> None:
-        """Puts 8-bit operations in the place of those that were chosen; says so in `report`.
+    def rewrite(self, report: PassReport, bias_correction: bool | None) -> list[Written]:
+        """Puts 8-bit operations in the place of those that were chosen, which it gives back; says so in `report`.
 
         `bias_correction`: see `quantize`; biases are rounded to steps of the sums too. None leaves them as they are.
         """
         report.missed += self._notes
+        writer = _Writer(self, self._program, report, bias_correction)
         if self.convolutions:
-            _Writer(self, self._program, report, bias_correction).run()
+            writer.run()
+        return writer.written
 
     # -- which operations
     def _plan(self) -> None:
@@ -203,6 +213,7 @@ class _Writer(Rewriter):
         self._images, self._report, self._correct = images, report, bias_correction
         self._eight: dict[Value, Value] = {}  # float32 value -> the same in 8 bits
         self._missing: set[Value] = set()  # float32 values that only their 8-bit form stands for so far
+        self.written: list[Written] = []
 
     def run(self) -> None:
         for op in self.program.block.ops:
@@ -268,6 +279,7 @@ class _Writer(Rewriter):
         inputs = [self._bytes(x, op.where), weight, scale, bias, residual]
         new = self.program.make_operation(info, inputs, info.attr_values(attrs), op.where)
         self.ops.append(new)
+        self._remember(op, new)
         low, high = (steps[x].scale * (q - steps[x].zero) for q in (0, 255))
         self._report.match(
             f"{_label(op)}, {weight.type_text}: static ({self._images._method}), x in [{low:.4g}, {high:.4g}], "
@@ -282,17 +294,37 @@ class _Writer(Rewriter):
         """int8 weights, their scales, and the bias without what rounding adds to it, on steps of the sums."""
         weight, bias = op.inputs[1], op.input("bias")
         assert weight is not None
-        w = array_of(self.program, weight)
-        q, scale = rounded_rows(w)
+        q, scale = rounded_rows(array_of(self.program, weight))
         named = [None if weight.name is None else f"{weight.name}.{end}" for end in ("int8", "scale", "bias")]
         if self._correct is None or not (bias is None or bias in self.program.constants):
             self._float(bias, op.where)
         elif bias is not None or self._correct:
-            b = np.zeros(len(w)) if bias is None else array_of(self.program, bias)
-            if self._correct:
-                b = b - _mean_error(q * scale[:, None, None, None] - w, self._images._seen[image_of(op)].means)
-            bias = constant_of(self.program, self._on_steps(op, b, scale), named[2])
+            bias = constant_of(self.program, self._bias(op, q, scale), named[2])
         return constant_of(self.program, q, named[0]), constant_of(self.program, scale, named[1]), bias
+
+    def _bias(self, op: Operation, q: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """A constant bias [K] for weights that are rounded to q."""
+        weight, bias = op.inputs[1], op.input("bias")
+        assert weight is not None
+        w = array_of(self.program, weight)
+        b = np.zeros(len(w)) if bias is None else array_of(self.program, bias)
+        if self._correct:
+            error = q * scale[:, None, None, None] - w
+            b = b - _mean_error(error, self._images._seen[image_of(op)].means, op.attr("groups"))
+        return self._on_steps(op, b, scale)
+
+    def _remember(self, op: Operation, new: Operation) -> None:
+        weight, scale, bias = new.inputs[1], new.inputs[2], new.input("bias")
+        made = bias is not None and bias is not op.input("bias")
+
+        def put(q: np.ndarray) -> None:
+            assert weight is not None and scale is not None
+            set_constant(self.program, weight, q)
+            if made:
+                set_constant(self.program, bias, self._bias(op, q, array_of(self.program, scale)))
+
+        means = self._images._seen[image_of(op)].means if made and self._correct else None
+        self.written.append(Written(op, new, means, put))
 
     def _on_steps(self, op: Operation, bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """A bias [K] on steps of the sums: as QDQ files hold it, so that one read back has the same bits."""
@@ -303,9 +335,6 @@ class _Writer(Rewriter):
         return np.where(np.abs(whole) < MOST_ROUNDED, whole.astype(np.float32) * steps, bias).astype(np.float32)
 
 
-def _mean_error(error: np.ndarray, means: np.ndarray) -> np.ndarray:
+def _mean_error(error: np.ndarray, means: np.ndarray, groups: int) -> np.ndarray:
     """[K] what an error of the weights [K, R, S, C/groups] adds to the mean result; means: [C] of the input."""
-    filters, part = len(error), error.shape[3]
-    groups = len(means) // part
-    by_group = means.reshape(groups, part).repeat(filters // groups, axis=0)
-    return np.asarray((error.sum(axis=(1, 2)) * by_group).sum(axis=1))
+    return np.asarray((error * by_channel(means, error, groups)).sum(axis=(1, 2, 3)))

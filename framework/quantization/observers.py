@@ -87,6 +87,48 @@ class Observer:
         return (np.arange(BINS) + 0.5) * (self.limit / BINS)
 
 
+class Channels:
+    """The channels of one value, its last axis, over all batches.
+
+    Attributes:
+        lows, highs: [C] the lowest and the highest value of each.
+    """
+
+    def __init__(self) -> None:
+        self.lows = self.highs = np.zeros(0)
+        self._totals = self._squares = np.zeros(0)
+        self._rows = 0
+
+    def add(self, x: np.ndarray) -> None:
+        """Takes in one batch's values [..., C], all finite."""
+        rows = x.reshape(-1, x.shape[-1])
+        if not len(rows):
+            return
+        sums = rows.sum(axis=0, dtype=np.float64), np.einsum("rc,rc->c", rows, rows, dtype=np.float64)
+        ends = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+        if self._rows:
+            sums = self._totals + sums[0], self._squares + sums[1]
+            ends = np.minimum(self.lows, ends[0]), np.maximum(self.highs, ends[1])
+        self._totals, self._squares = sums
+        self.lows, self.highs = ends
+        self._rows += len(rows)
+
+    @property
+    def largest(self) -> np.ndarray:
+        """[C] the largest magnitude of each."""
+        return np.maximum(-self.lows, self.highs)
+
+    @property
+    def means(self) -> np.ndarray:
+        """[C] the mean of each."""
+        return np.asarray(self._totals / max(self._rows, 1))
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """[C] the standard deviation of each."""
+        return np.sqrt(np.maximum(self._squares / max(self._rows, 1) - self.means**2, 0))
+
+
 def abs_max(seen: Observer) -> float:
     """The largest magnitude: nothing is cut."""
     return seen.largest

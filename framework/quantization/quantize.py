@@ -16,10 +16,12 @@ from framework.graph.passes.report import name_of, place_of
 from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.calibration import Batch, observe
+from framework.quantization.equalization import equalize
 from framework.quantization.images import Images, separate
-from framework.quantization.observers import METHODS, range_of
+from framework.quantization.observers import METHODS, Observer, range_of
 from framework.quantization.ranges import SYMMETRIC, Known, Places, Range, Steps
-from framework.quantization.weights import array_of, constant_of, rounded_rows
+from framework.quantization.reconstruction import AdaRound, Written, reconstruct
+from framework.quantization.weights import array_of, constant_of, rounded_rows, set_constant
 
 MODES = ("dynamic", "static")
 SMALLEST_RANGE = 1e-30  # of an input: below, its steps leave the range of float32
@@ -40,6 +42,8 @@ def quantize(
     smallest: int = 4096,
     tables: bool = True,
     bias_correction: bool = True,
+    equalization: str | None = None,
+    adaround: AdaRound | None = None,
 ) -> Program:
     """A copy of a Program that computes its products and convolutions in 8 bits; see docs/howto/quantization.md.
 
@@ -64,6 +68,9 @@ def quantize(
         tables: round tables of embeddings too.
         bias_correction: take what rounding its weights adds to a convolution's mean result off its bias (Nagel et al.
             2019, arXiv:1906.04721, section 4.2).
+        equalization: None, or by what neighbouring layers share their ranges in mode "static": "weights" or
+            "activations", see `equalize`.
+        adaround: for mode "static": learn which weights are rounded up and which down, see `AdaRound`.
 
     Raises:
         AttributeValueError: an argument is outside of its range, or the Program updates states.
@@ -71,20 +78,30 @@ def quantize(
     """
     _check(program, mode, method)
     _expect_fits(program, keep)
+    static = mode == "static"
+    for name, wanted in (("equalization", equalization), ("adaround", adaround)):
+        if wanted is not None and not static:
+            raise AttributeValueError(f"quantize: {name} is of mode 'static', which has calibration; leave it out")
+    batches = list(calibration) if equalization is not None or adaround is not None else calibration
+    if equalization is not None:
+        program = equalize(program, batches, by=equalization)
     new = program.clone()
     new.reports = list(program.reports)
-    static = mode == "static"
     dynamic = "dynamic" if mode == "dynamic" else "dynamic, being inside control flow"
     rewrite = _Rewrite(keep, smallest, tables, dynamic)
     found = layers_of(new, rewrite, static=static)
     limits: dict[int, float] = {}
     if static and (found.products or found.images.convolutions):
         inputs = found.inputs()
-        seen = observe(new, [*inputs.values(), *found.images.observed()], calibration)
+        seen = observe(new, [*inputs.values(), *found.images.observed()], batches, Observer)
         limits = {i: range_of(seen[v], method) for i, v in inputs.items()}
         found.images.measure(seen, method)
-    rewrite.run(new, found.chosen, limits, f"static ({method})" if static else "")
-    found.images.rewrite(rewrite.report, bias_correction)
+    whole = new.clone() if adaround is not None else new
+    same = dict(zip(new.values(), whole.values(), strict=True))
+    layers = rewrite.run(new, found.chosen, limits, f"static ({method})" if static else "")
+    layers += found.images.rewrite(rewrite.report, bias_correction)
+    if adaround is not None:
+        new.reports.append(reconstruct(whole, new, same, layers, list(batches), adaround))
     return _cleared(new, rewrite.report, static)
 
 
@@ -109,7 +126,7 @@ def ranges_of(
     new = program.clone()
     found = layers_of(new, _Rewrite(keep, smallest, False, ""))
     inputs = found.inputs()
-    seen = observe(new, [*inputs.values(), *found.images.observed()], calibration)
+    seen = observe(new, [*inputs.values(), *found.images.observed()], calibration, Observer)
     found.images.measure(seen, method)
     ranges = []
     for i, v in inputs.items():
@@ -323,8 +340,12 @@ class _Rewrite:
             return bool(self._keep(op))
         return weight.name is not None and any(fnmatchcase(weight.name, pattern) for pattern in self._keep)
 
-    def run(self, program: Program, chosen: Sequence[int], limits: dict[int, float], static: str) -> None:
-        """Rewrites the chosen operations; `limits` are the ranges of their inputs, for those that are static."""
+    def run(self, program: Program, chosen: Sequence[int], limits: dict[int, float], static: str) -> list[Written]:
+        """Rewrites the chosen operations; `limits` are the ranges of their inputs, for those that are static.
+
+        Returns the static products.
+        """
+        written: list[tuple[Operation, Operation]] = []
         weights: dict[tuple[Value, bool], tuple[Value, Value]] = {}
         for i in chosen:
             op = program.block.ops[i]
@@ -339,11 +360,14 @@ class _Rewrite:
                 program.block.ops[i], how = _quantized_table(op, *weights[key]), "table"
             else:
                 program.block.ops[i] = _quantized_product(program, op, *weights[key], limit)
+                if limit is not None:
+                    written.append((op, program.block.ops[i]))
                 how = self._dynamic if limit is None else f"{static}, range {limit:.4g}"
             self.report.match(f"{_label(op)}, {weights[key][0].type_text}: {how}")
         for op in program.block:
             for block in op.blocks:
                 self._run_block(block, op)
+        return [_product_of(program, *pair) for pair in written]
 
     def _run_block(self, block: Program, around: Operation) -> None:
         inner = _Rewrite(self._keep, self._smallest, self._tables, self._dynamic)
@@ -387,6 +411,10 @@ def _quantized_product(program: Program, op: Operation, weight: Value, scale: Va
     attrs = info.attr_values({"activation": op.attr("activation"), "slope": op.attr("slope")})
     inputs = [op.inputs[0], weight, scale, op.input("bias"), op.input("residual"), x_scale]
     return Operation(info, inputs, op.outputs, attrs, op.where)
+
+
+def _product_of(program: Program, whole: Operation, small: Operation) -> Written:
+    return Written(whole, small, None, lambda q: set_constant(program, small.inputs[1], q))
 
 
 def _quantized_table(op: Operation, weight: Value, scale: Value) -> Operation:

@@ -29,6 +29,12 @@ def constant_of(program: Program, array: np.ndarray, name: str | None) -> Value:
     return value
 
 
+def set_constant(program: Program, v: Value | None, array: np.ndarray) -> None:
+    """Gives a constant of a Program other data of its shape and type."""
+    assert v is not None and v.shape == array.shape
+    program.constants[v] = from_numpy(np.ascontiguousarray(array)).array()
+
+
 def rounded_bias(bias: np.ndarray, x_scale: float, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """A bias [K] in steps of the sums: int32 numbers and float32 steps [K], which runtimes want in QDQ files.
 
@@ -39,3 +45,9 @@ def rounded_bias(bias: np.ndarray, x_scale: float, scale: np.ndarray) -> tuple[n
     steps = (scale.astype(np.float64) * x_scale).astype(np.float32)
     whole = np.rint(bias.astype(np.float64) / np.where(steps > 0, steps, np.nan))
     return (whole.astype(np.int32), steps) if (np.abs(whole) < 2**30).all() else None
+
+
+def by_channel(numbers: np.ndarray, weight: np.ndarray, groups: int) -> np.ndarray:
+    """Numbers [C] of an input's channels beside the weights [K, R, S, C/groups] that meet them: [K, 1, 1, C/groups]."""
+    parts = numbers.reshape(groups, 1, -1).repeat(len(weight) // groups, axis=1)
+    return np.asarray(parts.reshape(len(weight), 1, 1, -1))

@@ -70,9 +70,13 @@ def is_sealed(folder: Path | str) -> bool:
 
 
 def expect_sealed(path: Path | str) -> None:
-    """Raise CheckpointError where this thread opens only what an owner signed, and a model has no seal at all."""
-    if current_keys().verify is not None and not is_sealed(path):
+    """Of a model without a seal: CheckpointError where only what an owner signed is opened, a word about a lone key."""
+    if is_sealed(path):
+        return
+    if current_keys().verify is not None:
         raise CheckpointError(f"{path}: is not sealed, and only what the owner of --verify signed is opened")
+    if current_keys().decrypt is not None:
+        _log.warning("%s: is not encrypted, so the key of --decrypt is not used; --verify refuses such a model", path)
 
 
 def open_sealed(folder: Path | str, keys: Keys | None = None) -> Opened:
@@ -153,7 +157,7 @@ def _opened(folder: Path, form: Form, number: int, cipher: AESGCM | None) -> mem
             def take(k: int) -> None:
                 if not hasattr(room, "bytes"):
                     room.bytes = memoryview(bytearray(min(form.segment, file.size) + extra))
-                _take(source, form, number, k, cipher, memory, room.bytes)
+                _take(source, stored, form, number, k, cipher, memory, room.bytes)
 
             if count < _FEW:
                 for k in range(count):
@@ -167,7 +171,14 @@ def _opened(folder: Path, form: Form, number: int, cipher: AESGCM | None) -> mem
 
 
 def _take(
-    source: BinaryIO, form: Form, number: int, k: int, cipher: AESGCM | None, memory: memoryview, room: memoryview
+    source: BinaryIO,
+    stored: Path,
+    form: Form,
+    number: int,
+    k: int,
+    cipher: AESGCM | None,
+    memory: memoryview,
+    room: memoryview,
 ) -> None:
     """Segment k into its place, checked."""
     file = form.files[number]
@@ -176,7 +187,7 @@ def _take(
     extra = 0 if cipher is None else TAG
     place = memory[at : at + size]
     part = place if cipher is None else room[: size + extra]
-    changed = f"{source.name}: was changed (segment {k}); {_AGAIN}"
+    changed = f"{stored}: was changed (segment {k}); {_AGAIN}"
     got = os.preadv(source.fileno(), [part], k * (form.segment + extra))
     if got != len(part) or (file.digests and hashlib.sha256(part).digest() != file.digests[k]):
         raise CheckpointError(changed)

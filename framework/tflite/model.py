@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from framework import no_grad, program, tensor
-from framework.errors import AttributeValueError, ShapeError
+from framework.errors import AttributeValueError
 from framework.graph.compiled import CompiledProgram
+from framework.graph.examples import example
 from framework.graph.files import check_plan
 from framework.graph.ir import Program
 from framework.graph.passes import INFERENCE_PASSES
-from framework.limits import current, how_to_raise
 from framework.nn.layer import Layer, parameter
 from framework.tensors import Tensor
 from framework.tflite import operators as _operators  # fills the table of converters
@@ -82,7 +82,10 @@ class Model(Layer):
         unknown = set(shapes or ()) - set(self.input_names)
         if unknown:
             raise AttributeValueError(f"tflite: the model has no input {sorted(unknown)}; it takes {self.input_names}")
-        inputs = [_example(t, (shapes or {}).get(t.name)) for t in self.inputs]
+        wanted = shapes or {}
+        inputs = [
+            example("tflite", t.name, t.shape, str(t.dtype), wanted.get(t.name), binding=False) for t in self.inputs
+        ]
         return self._compiled(inputs, pass_names).program
 
     def _compiled(self, inputs: Sequence[Tensor], pass_names: Sequence[str]) -> CompiledProgram:
@@ -110,25 +113,6 @@ def _weights_of(text: ModelText) -> list[int]:
 
 def _is_float(t: TensorText) -> bool:
     return t.array is not None and t.dtype == "float32"
-
-
-def _example(t: TensorText, shape: Sequence[int] | None) -> Tensor:
-    """Zeros to trace with; a batch that is not stated is 1."""
-    if shape is None:
-        if any(d is None for d in t.shape[1:]):
-            raise AttributeValueError(
-                f"tflite: input '{t.name}' has the open shape {list(t.shape)}; "
-                f"give one to trace with: shapes={{'{t.name}': (...)}}"
-            )
-        shape = [d if d is not None else 1 for d in t.shape]
-    elif len(t.shape) != len(shape):
-        raise ShapeError(f"tflite: input '{t.name}' takes {list(t.shape)}, not {list(shape)}")
-    if int(np.prod([int(d) for d in shape], dtype=object)) > current().elements:
-        raise ShapeError(
-            f"tflite: input '{t.name}' of shape {list(shape)} has more than {current().elements} elements. "
-            f"{how_to_raise('elements')}"
-        )
-    return tensor(np.zeros(tuple(shape), np.float32)).astype(str(t.dtype))
 
 
 def open_model(source: Any) -> Model:

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import CheckpointError, DataError
-from suites.ctr.datasets.encoding import Cell, Encoder, Numbered, RawRows, transformed
+from suites.ctr.datasets.encoding import Cell, Encoder, Numbered, RawRows
 from suites.ctr.datasets.logfiles import read_log
 from suites.ctr.datasets.memory import as_text
 from suites.ctr.schema import Schema, schema_of
 from suites.ctr.schema.features import Sequence as Seen
 from suites.ctr.serving import ServedRows
+from suites.ctr.serving.published import model_key
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.naming import entries
@@ -47,12 +48,14 @@ class ClickProcessor(ServedProcessor):
 
     def __init__(self, schema: Schema, catalogue: Sequence[str] = ()) -> None:
         self.schema, self.catalogue = schema, list(catalogue)
-        self._encoder = Encoder(schema, labels=False)
+        self._encoder = Encoder(schema, labels=False, scaled=True)
         self._columns = schema.columns(labels=False)
 
     def metadata(self) -> dict[str, Any]:
-        """The schema, and the catalogue."""
-        return {"schema": self.schema.plain(), "catalogue": self.catalogue}
+        """The schema, and the catalogue; for programs without Python what a reader of rows does, and whose rows fit."""
+        told = {"schema": self.schema.plain(), "catalogue": self.catalogue, "rows_key": model_key(self.schema)}
+        reader = self._encoder.reader()
+        return told if reader is None else told | {"reader": reader}
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, Any]) -> ClickProcessor:
@@ -131,7 +134,7 @@ class ClickProcessor(ServedProcessor):
         """Rows as a batch, exactly as in evaluation; DataError names a value that does not fit."""
         columns = {name: [self._text(name, item.get(name)) for item in items] for name in self._columns}
         clicks, _ = self._encoder.encode(RawRows("rows", columns, Numbered("row")), max_skipped=0.0)
-        return {**clicks.batch(), "dense": transformed(self.schema, clicks.dense), "item": list(items)}
+        return {**clicks.batch(), "item": list(items)}
 
     def feed(self, export: Path) -> ServedRows:
         """Rows in place of a batch's signs, from beside an export."""

@@ -105,6 +105,15 @@ def box_of(xy: Tensor, wh: Tensor, cell: Tensor, anchor: Tensor, level: Level) -
     return ops.concat([centre - half, centre + half], axis=-1)
 
 
+def points_of(codes: Tensor, cell: Tensor, anchor: Tensor, level: Level) -> Tensor:
+    """Points [..., L, 2] in pixels from codes of that shape; cells (column, row) and anchors (w, h): [..., 2] each.
+
+    Point = the cell's middle + code * the anchor's sides.
+    """
+    middle = (ops.expand_dims(cell, axis=-2) + 0.5) * float(level.stride)
+    return middle + codes * ops.expand_dims(anchor, axis=-2)
+
+
 def place_in_cell(xy: Tensor, scale_xy: float = 1.0) -> Tensor:
     """s * sigmoid(t) - (s - 1) / 2: with s above 1 a centre on a cell's border is within reach (PP-YOLO, 2020)."""
     place = ops.sigmoid(xy)

@@ -21,6 +21,8 @@ from suites.vision.pose import Pose
 from suites.vision.processor import ImageProcessor
 from suites.vision.structures import Boxes, Instances, Masks
 
+_SEEN = 2.0  # how visible points are of networks that do not say
+
 
 class DetectionProcessor(ImageProcessor):
     """Images to batches, detections to boxes with class names.
@@ -89,7 +91,8 @@ class DetectionProcessor(ImageProcessor):
         """For each image, its detections, best first: class name, score, box in the image's own pixels.
 
         And where the network finds them, `mask`, COCO's compressed run-length code (size [H, W] and counts, which
-        pycocotools reads), and `landmarks`, [x, y] each, or `keypoints`, [x, y] by name.
+        pycocotools reads), and `landmarks`, [x, y] each, or `keypoints`, [x, y] by name, with `seen`, how sure each is
+        to be seen, of networks that say so.
         """
         return [self._rows(objects) for objects in found_on_originals(outputs, batch, self._pose)]
 
@@ -106,8 +109,10 @@ class DetectionProcessor(ImageProcessor):
             places = [[round(x, 2), round(y, 2)] for x, y, _ in points]
             if self._pose is None:
                 row["landmarks"] = places
-            else:
-                row["keypoints"] = dict(zip(self._pose.names, places, strict=True))
+                continue
+            row["keypoints"] = dict(zip(self._pose.names, places, strict=True))
+            if max(visible for _, _, visible in points) <= 1:
+                row["seen"] = {name: round(point[2], 5) for name, point in zip(self._pose.names, points, strict=True)}
         return found
 
     def draw(self, item: np.ndarray, result: list[dict[str, Any]]) -> np.ndarray:
@@ -118,8 +123,12 @@ class DetectionProcessor(ImageProcessor):
         masks = Masks(tuple(r["mask"] for r in result), item.shape[:2]) if result and "mask" in result[0] else None
         points = None
         if result and ("landmarks" in result[0] or "keypoints" in result[0]):
-            places = [r["landmarks"] if "landmarks" in r else r["keypoints"].values() for r in result]
-            points = np.array([[[x, y, 2.0] for x, y in each] for each in places], np.float32)
+            places = [r["landmarks"] if "landmarks" in r else list(r["keypoints"].values()) for r in result]
+            sure = (
+                r["seen"].values() if "seen" in r else [_SEEN] * len(p) for r, p in zip(result, places, strict=True)
+            )
+            seen = [list(each) for each in sure]
+            points = np.concatenate([np.array(places, np.float32), np.array(seen, np.float32)[..., None]], axis=2)
         objects = Instances(boxes, classes, scores, masks=masks, keypoints=points)
         return draw_instances(item, objects, self._class_names, skeleton=self._pose.skeleton if self._pose else ())
 
@@ -129,7 +138,7 @@ def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch, pose: Po
 
     Args:
         outputs: `boxes` [N, D, 4] in pixels of the input, `scores` and `classes` [N, D], `counts` [N], and perhaps
-            `masks` [N, D, S, S], `landmarks` [N, D, L, 2] and `heatmaps` [N, D, S, S, L].
+            `masks` [N, D, S, S], `landmarks` [N, D, L, 2] with `seen` [N, D, L], and `heatmaps` [N, D, S, S, L].
         batch: `placements` [N, 4] and `original_sizes` [N, 2].
         pose: the points, which change places on a mirrored picture.
     """
@@ -142,9 +151,10 @@ def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch, pose: Po
         if "heatmaps" in outputs:
             points = located(outputs["heatmaps"][i, :count], boxes)
         if points is not None:
-            points = np.concatenate([points, np.full_like(points[..., :1], 2)], axis=-1)  # all seen
-        seen = Instances(Boxes(boxes), classes, scores, keypoints=points, pose=pose)
-        objects = seen.placed(back).clipped((height, width))
+            seen = outputs["seen"][i, :count] if "seen" in outputs else np.full_like(points[..., 0], _SEEN)
+            points = np.concatenate([points, seen[..., None]], axis=-1)
+        shown = Instances(Boxes(boxes), classes, scores, keypoints=points, pose=pose)
+        objects = shown.placed(back).clipped((height, width))
         if "masks" in outputs:
             grids = outputs["masks"][i, :count, :: _sign(back.ay), :: _sign(back.ax)]
             objects = replace(objects, masks=pasted(grids, objects.boxes, (height, width)))

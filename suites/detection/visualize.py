@@ -13,6 +13,7 @@ from suites.detection.metrics.mistakes import Finding
 from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
 from suites.vision.structures import Instances
 
+_SHOWN = 0.5  # how likely a predicted point must be seen to be drawn
 _WRONG, _THERE = (230, 50, 50), (60, 200, 80)  # RGB
 _SURROUNDINGS, _LEAST_PART = 5.0, 320.0  # side of the part that is shown, in sides of the object, and in pixels
 
@@ -63,12 +64,13 @@ def _draw_points(
     colour: tuple[int, int, int],
     skeleton: Sequence[tuple[int, int]],
 ) -> None:
-    """Dots where keypoints [L, 3] are visible, and lines between those that the skeleton joins."""
+    """Dots where keypoints [L, 3] are labelled or likely to be seen, and lines that the skeleton has between them."""
+    shown = points[:, 2] >= _SHOWN
     places = [(round(float(x) * factor), round(float(y) * factor)) for x, y, _ in points]
     for a, b in skeleton:
-        if points[a, 2] and points[b, 2]:
+        if shown[a] and shown[b]:
             cv2.line(canvas, places[a], places[b], colour, stroke(canvas)[1])
-    for place, visible in zip(places, points[:, 2], strict=True):
+    for place, visible in zip(places, shown, strict=True):
         if visible:
             cv2.circle(canvas, place, stroke(canvas)[1] + 1, colour, cv2.FILLED)
 
@@ -126,7 +128,7 @@ def _tint(canvas: np.ndarray, code: dict[str, Any], factor: int, colour: tuple[i
 
 
 def _outline(canvas: np.ndarray, bitmap: np.ndarray, colour: tuple[int, int, int]) -> None:
-    outline, _ = cv2.findContours(np.ascontiguousarray(bitmap), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+    outline, _ = cv2.findContours(np.ascontiguousarray(bitmap), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
     cv2.drawContours(canvas, outline, -1, colour, stroke(canvas)[1])
 
 

@@ -49,6 +49,23 @@ def add_boxes_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of", dest="only", metavar="CLASS", help="the detector's class whose objects count (all)")
 
 
+def add_rounding_options(parser: argparse._ActionsContainer) -> None:
+    """Add `--equalize` and `--adaround` with its bounds; see `suites.engine.predict.quantizing.rounding_of`."""
+    parser.add_argument(
+        "--equalize",
+        dest="equalization",
+        choices=("weights", "activations"),
+        help="static: give the channels between neighbouring layers one reach, by the first layer's weights or by what "
+        "calibration saw between",
+    )
+    parser.add_argument(
+        "--adaround", action="store_true", help="static: learn which weights are rounded up and which down (minutes)"
+    )
+    bounds = (("steps", "updates of each layer (1000)"), ("seconds", "of all layers; the others stay (1800)"))
+    for name, said in (*bounds, ("megabytes", "of a layer's inputs and results that are kept (512)")):
+        parser.add_argument(f"--adaround-{name}", type=int, metavar="N", help=f"--adaround: at most so many {said}")
+
+
 def add_others_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--with RUN``, which may be given many times; the paths are in ``arguments.others``."""
     parser.add_argument(

@@ -19,9 +19,8 @@ from framework.errors import AttributeValueError
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.metric import Metric
 from suites.keypoints.decoding import Reader
-from suites.vision.pose import COCO_SIGMAS
+from suites.vision.pose import sigmas_of
 
-_SIGMA = 0.05  # of OKS, of points that are not COCO's
 _KEPT = ("truth", "points", "scores", "areas", "sides", "image_ids")
 
 
@@ -50,7 +49,7 @@ class Figures:
 
     def of(self, count: int) -> np.ndarray:
         """The sigmas of L points; AttributeValueError where there are others than these."""
-        found = self.sigmas or (COCO_SIGMAS if count == len(COCO_SIGMAS) else (_SIGMA,) * count)
+        found = self.sigmas or sigmas_of(count)
         if len(found) != count or max(self.normaliser, default=0) >= count:
             raise AttributeValueError(
                 f"figures: {len(found)} sigmas and normaliser {list(self.normaliser)} for {count} points"

@@ -12,6 +12,7 @@ from typing import Any, Self
 import cv2
 import numpy as np
 
+from framework.pictures import warp_affine
 from suites.vision.geometry import Move
 from suites.vision.sample import ImageSample
 from suites.vision.structures import Instances
@@ -54,7 +55,10 @@ class PoseSample(ImageSample):
         """The sample through an affine map [2, 3] of points into a picture of `size` (H, W); black lies outside."""
         centres = step.copy()  # OpenCV's pixels have their centres at whole numbers
         centres[:, 2] += step[:, :2] @ [0.5, 0.5] - 0.5
-        image = cv2.warpAffine(self.image, centres, size[::-1], flags=cv2.INTER_LINEAR)
+        if self.image.dtype == np.uint8:
+            image = warp_affine(self.image, step, size)
+        else:
+            image = cv2.warpAffine(self.image, centres, size[::-1], flags=cv2.INTER_LINEAR)
         instances = self.instances.warped(centres, size)
         return replace(self, image=image, instances=instances, matrix=after(step, self.matrix))
 
@@ -66,4 +70,6 @@ def after(second: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 def back(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """Points [L, 2] before the affine map `matrix`."""
-    return np.asarray(np.linalg.solve(matrix[:, :2], (points - matrix[:, 2]).T).T)
+    (a, b, c), (d, e, f) = matrix
+    x, y, det = points[:, 0] - c, points[:, 1] - f, a * e - b * d
+    return np.stack([(e * x - b * y) / det, (a * y - d * x) / det], axis=1)  # in this order in libpaddock too

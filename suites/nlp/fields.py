@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from framework.errors import CheckpointError
 
+_log = logging.getLogger(__name__)
 _ROBERTAS = ("roberta", "camembert", "xlm-roberta", "data2vec-text")  # positions begin behind the padding's number
 _MODELS = ("", "bert", "ernie", *_ROBERTAS)
 
@@ -35,6 +37,7 @@ pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
 attn_implementation _attn_implementation _attn_implementation_autoset _commit_hash init_class init_args
 model_type use_task_id model_max_length
 """
+_TOKEN_NUMBERS = tuple(f"{name}_token_id" for name in ("bos", "eos", "pad", "cls", "sep", "mask", "unk"))
 NO_EFFECT = frozenset(_WITHOUT_EFFECT.split())  # of training, of making text, and what only tells
 
 
@@ -55,6 +58,34 @@ def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) 
                 raise CheckpointError(f"{name}: {field} is {value!r}; only {_FIXED[field][0]!r} is computed")
         elif field not in known and field not in NO_EFFECT and field not in ("embedding_size", "emb_size"):
             expect_off(field, value, name)
+
+
+def check_token_numbers(fields: Mapping[str, Any], size: int, name: str) -> None:
+    """Look at the numbers of special tokens, -1 where there is none.
+
+    One beyond the vocabulary is told: transformers writes GPT-2's 50256 for networks of any size. It has no effect, as
+    texts are put together and end by the tokenizer's own.
+
+    Args:
+        fields: of config.json.
+        size: tokens of the vocabulary.
+        name: of the file, for messages.
+
+    Raises:
+        CheckpointError: one is no whole number from -1 on.
+    """
+    for field in _TOKEN_NUMBERS:
+        value = fields.get(field)
+        for each in value if isinstance(value, list) else [value]:
+            if each is not None and (type(each) is not int or each < -1):
+                raise CheckpointError(
+                    f"{name}: {field} is {str(value)[:60]}, which is no token: it must be a whole number; correct it "
+                    "as its tokenizer has it, or take it out"
+                )
+            if each is not None and each >= size:
+                _log.warning(
+                    "%s: %s is %d, beyond its vocabulary of %d; the tokenizer's is used", name, field, each, size
+                )
 
 
 def check_kind(fields: Mapping[str, Any], name: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.errors import AttributeValueError, NotSupportedError
+from framework.errors import AttributeValueError, DataError, NotSupportedError
 from suites.engine.contract.capabilities.generating import CacheSettings, Prompt, Sampling, TextGenerator
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.language_model import LanguageModel
@@ -44,15 +44,23 @@ class _Generator:
         limits: of the model.
         context: tokens of a text at most.
         cache: its pages.
+        stop_ids: tokens that end a text besides that of `limits`.
     """
 
     longest_source = 0
 
     def __init__(
-        self, steps: PagedSteps | PagedPairs, tokenizer: Tokenizer, limits: Limits, context: int, cache: _Cache
+        self,
+        steps: PagedSteps | PagedPairs,
+        tokenizer: Tokenizer,
+        limits: Limits,
+        context: int,
+        cache: _Cache,
+        stop_ids: Collection[int],
     ) -> None:
         self._steps, self._tokenizer, self._limits = steps, tokenizer, limits
-        self.context, self.stop, self.pages, self.page = context, limits.stop, cache.pages, cache.page
+        self.context, self.pages, self.page = context, cache.pages, cache.page
+        self.stops = frozenset((limits.stop, *stop_ids))
         self.cache_bytes = cache.pages * cache.page_bytes
 
     def text(self, ids: Sequence[int]) -> str:
@@ -105,7 +113,7 @@ class LanguageGenerator(_Generator):
         assert model.max_length is not None
         cache = _cache(settings, PagedSteps.bytes_of_page(model, settings.page), _TOKENS)
         steps = PagedSteps(model, pages=cache.pages, page=cache.page, int8=settings.int8)
-        super().__init__(steps, sequencer.tokenizer, limits, model.max_length, cache)
+        super().__init__(steps, sequencer.tokenizer, limits, model.max_length, cache, problem.search.stop_ids)
 
     @cached_property
     def _chat(self) -> ChatTemplate:
@@ -137,6 +145,7 @@ class TranslationGenerator(_Generator):
 
     Args:
         model: what writes; `PagedPairs.fits` it.
+        problem: how texts end.
         sequencer: texts to tokens.
         limits: of the model.
         settings: of the cache.
@@ -147,17 +156,29 @@ class TranslationGenerator(_Generator):
     temperature: float = 0.0  # the likeliest translation
     new_tokens: int | None = None
 
-    def __init__(self, model: Transformer, sequencer: Sequencer, limits: Limits, settings: CacheSettings) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        problem: TextToText,
+        sequencer: Sequencer,
+        limits: Limits,
+        settings: CacheSettings,
+    ) -> None:
         context = model.max_length
         assert context is not None
         self._sequencer, self.longest_source = sequencer, context
         most = _TEXTS * 2 * (context + settings.page)
         cache = _cache(settings, PagedPairs.bytes_of_page(model, settings.page), min(most, _TOKENS))
         self._pairs = PagedPairs(model, pages=cache.pages, page=cache.page, int8=settings.int8)
-        super().__init__(self._pairs, sequencer.writing, limits, context, cache)
+        super().__init__(self._pairs, sequencer.writing, limits, context, cache, problem.search.stop_ids)
 
     def encode(self, text: str) -> Prompt:
-        """The source's tokens with the one that closes it, and the token that what is written begins with."""
+        """The source's tokens with the one that closes it, and the token that what is written begins with.
+
+        Raises DataError for a text of spaces alone: there is nothing to write from.
+        """
+        if not text.strip():
+            raise DataError("prompt: the text is empty")
         source, closing = self._sequencer.tokens([text])[0].ids.tolist(), self._sequencer.tokenizer.closing
         assert closing is not None  # `TextToText` asks for it
         return Prompt([self._limits.start], [*source, closing])
@@ -178,7 +199,7 @@ def generator_of(
     if isinstance(model, LanguageModel) and isinstance(problem, LanguageModeling):
         return lambda settings: LanguageGenerator(model, problem, sequencer, limits, settings)
     if isinstance(model, Transformer) and isinstance(problem, TextToText) and PagedPairs.fits(model):
-        return lambda settings: TranslationGenerator(model, sequencer, limits, settings)
+        return lambda settings: TranslationGenerator(model, problem, sequencer, limits, settings)
     return None
 
 

@@ -160,8 +160,10 @@ class TextProcessor(ServedProcessor):
         return float(result["score"])
 
     def draw(self, item: Any, result: Any) -> str:
-        """The item and what is predicted for it, as text; a model that saw nothing but unknown words is told."""
+        """The item and what is predicted for it, as text; told are a text of unknown words, and one that was cut."""
         told = self._problem.describe(item, result)
+        if self.truncated(item):
+            told += "\n(it is longer than the model reads at once; a part of it was not read)"
         seen = CountingSequencer(self.sequencer)
         self._problem.encode([item], seen, self.classes, lambda i: f"input {i}", truth=False)
         return f"{told}\n(no word of it is in the model's vocabulary)" if seen.all_unknown else told

@@ -14,7 +14,7 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss
 from suites.nlp.losses import IGNORED
-from suites.nlp.models.outputs import States
+from suites.nlp.models.outputs import States, TreeSoftmax
 
 _FAR = -1e9  # stands for minus infinity among logits
 
@@ -84,6 +84,13 @@ def log_expected(ids: Tensor, words: int, count: int) -> Tensor:
     k = ops.cast(ids, dtype="float64")
     share = ops.log((k + 2.0) / (k + 1.0)) * (count / math.log(words + 1))
     return ops.cast(ops.log(share), dtype="float32")
+
+
+def over_tree(tree: TreeSoftmax, x: Tensor, targets: Tensor) -> dict[str, Loss]:
+    """The loss of words as leaves of a tree, by name.  x: [T, W]; targets: int64 [T], IGNORED counts nothing."""
+    there = ops.not_equal(targets, IGNORED)
+    each = tree.surprise(x, ops.where(there, targets, 0))
+    return {"tree": _mean(each, ops.cast(there, dtype="float32"), 1.0)}
 
 
 @dataclass(frozen=True)

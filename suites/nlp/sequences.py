@@ -102,6 +102,10 @@ class Sequencer:
         a, b = _lengths(len(first), len(second), room, self.truncation)
         return first[:a], second[:b]
 
+    def head(self, ids: np.ndarray, room: int) -> np.ndarray:
+        """The first `room` ids."""
+        return ids[:room]
+
     def join(self, first: np.ndarray, second: np.ndarray | None = None) -> Sequence_:
         """The sequence of texts that fit; one that would hold no token holds the unknown one."""
         t = self.tokenizer
@@ -118,11 +122,12 @@ class Sequencer:
 
 
 class CountingSequencer(Sequencer):
-    """A Sequencer that counts tokens, and those that stand for what the vocabulary lacks; of another's parts."""
+    """A Sequencer of another's parts that counts tokens, those that the vocabulary lacks, and texts that are cut."""
 
     def __init__(self, other: Sequencer) -> None:
         super().__init__(other.tokenizer, other.transforms, other.max_length, other.truncation, other.target)
         self.counts: dict[str, int] = {"all": 0, "unknown": 0}
+        self._fitted, self._cut = 0, 0  # sequences, and those that had more tokens than fit
 
     def tokens(self, texts: Iterable[str]) -> list[Tokens]:
         """The tokens of each text, after the transforms."""
@@ -137,13 +142,35 @@ class CountingSequencer(Sequencer):
         self.counts["unknown"] += sum(int((each.ids == tokenizer.unknown).sum()) for each in found)
         return found
 
+    def cut(self, first: np.ndarray, second: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """The ids of both texts, cut to fit."""
+        found = super().cut(first, second)
+        before, after = (sum(len(ids) for ids in both if ids is not None) for both in ((first, second), found))
+        self._count_cut(after < before)
+        return found
+
+    def head(self, ids: np.ndarray, room: int) -> np.ndarray:
+        """The first `room` ids."""
+        self._count_cut(len(ids) > room)
+        return super().head(ids, room)
+
+    def _count_cut(self, is_cut: bool) -> None:
+        self._fitted += 1
+        self._cut += is_cut
+
     @property
     def all_unknown(self) -> bool:
         """Whether there are tokens, and all of them are unknown."""
         return 0 < self.counts["all"] == self.counts["unknown"]
 
     def warn(self, what: str) -> None:
-        """Say where much of a data set is unknown."""
+        """Say where much of a data set is unknown, and how many of its texts are cut."""
+        if self._cut:
+            _log.log(
+                logging.WARNING if self._cut > _MUCH * self._fitted else logging.INFO,
+                "%s: %d of %d texts have more tokens than data.max_length (%d) has room for; the rest is not read",
+                *(what, self._cut, self._fitted, self.max_length),
+            )
         every, unknown = self.counts.values()
         if unknown > _MUCH * every:
             _log.warning(

@@ -49,7 +49,7 @@ from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.transforms import TextTransform
-from suites.nlp.vocabularies import expect_rows, expect_two_sides, expect_writers_alike, learn
+from suites.nlp.vocabularies import expect_rows, expect_two_sides, expect_words, expect_writers_alike, learn
 
 _LAYER = re.compile(r"\blayers?\.(\d+)\.")
 _SHOWN = 12  # classes in a message
@@ -113,6 +113,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         self.main_metric, self.lower_is_better = problem.main_metric, problem.lower_is_better
         self.eval_inputs = problem.inputs
         self.train_inputs = (*(problem.learned or problem.inputs), *problem.targets)
+        expect_words(problem, self._given)
         if target_tokenizer is not None:
             expect_two_sides(model, problem)
         if not 0 <= task_id < max(model.task_types, 1):

@@ -12,6 +12,7 @@ from suites.nlp.datasets.pairs import PairDataset
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems import Problem
+from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.sequences import Sequencer
 
 
@@ -54,6 +55,17 @@ def expect_two_sides(model: TextModel, problem: Problem) -> None:
         raise ConfigError(
             "data.target_tokenizer: the model's word vectors are shared by both sides (model.shared), but two "
             "vocabularies give a number two meanings; set model.shared to false, or take target_tokenizer away"
+        )
+
+
+def expect_words(problem: Problem, sequencer: Sequencer) -> None:
+    """Raise ConfigError where texts are written by a tokenizer that makes none of ids."""
+    if isinstance(problem, WritingProblem) and not sequencer.writing.writes:
+        place = "target_tokenizer" if sequencer.target is not None else "tokenizer"
+        raise ConfigError(
+            f"data.{place}: {type(sequencer.writing).__name__} as it is set makes no text of ids, and "
+            f"{type(problem).__name__} writes texts; SubwordTokenizer, CharacterTokenizer, a WordTokenizer with pieces "
+            "words and ngrams 1, and published tokenizers do"
         )
 
 

@@ -16,6 +16,7 @@ from suites.nlp.models.language_names import describe_writer
 from suites.nlp.models.published_config import describe, encoder_config
 from suites.nlp.sentences import sentences_of
 from suites.nlp.tokenizers.json_files import published_tokenizer
+from suites.nlp.writing.generation_config import search_of
 
 _LONGEST = 512  # tokens; what is longer is cut, or falls into windows
 _MODERN_HEAD = {"classifier_activation": "gelu", "classifier_bias": False, "decoder_bias": True}
@@ -68,12 +69,14 @@ def writer(fields: Mapping[str, Any], where: str, name: str) -> WholeModel:
     tokenizer = published_tokenizer(name)
     if tokenizer.closing is None:
         raise CheckpointError(f"{where}: its tokenizer_config.json names no eos_token, so no text would end")
+    found = search_of(checkpoint_folder(name), fields, tokenizer.closing, model["vocab_size"])
+    asked = {"search": found} if found else {}
     overrides = {
         "model": {"$replace": model},
         "data.tokenizer": {"$replace": {"type": "PublishedTokenizer", "weights": name}},
         "data.classes": [],
         "data.max_length": min(_LONGEST, model["max_length"]),
-        "problem": {"$replace": {"type": "LanguageModeling", "opens": tokenizer.opening is not None}},
+        "problem": {"$replace": {"type": "LanguageModeling", "opens": tokenizer.opening is not None, **asked}},
     }
     return WholeModel("nlp/gpt_tinyshakespeare", [f"{path}={json.dumps(value)}" for path, value in overrides.items()])
 

@@ -27,6 +27,8 @@ class Labelling:
         flip: also predict the mirrored image, and add the probabilities.
         scales: factors on the size; the probabilities of all are added. Sides times the factor must be 1 or more.
         together: windows that are predicted on at a time.
+        soft: of two classes, the probability of the second one for every pixel in place of a label, such as that of an
+            edge; with whole images.
     """
 
     mode: Literal["whole", "slide"] = "whole"
@@ -35,8 +37,11 @@ class Labelling:
     flip: bool = False
     scales: tuple[float, ...] = (1.0,)
     together: int = 8
+    soft: bool = False
 
     def __post_init__(self) -> None:
+        if self.soft and self.mode == "slide":
+            raise AttributeValueError("inference: soft maps are of whole images; windows give labels (mode: whole)")
         if not self.scales or min(self.scales) <= 0:
             raise AttributeValueError(f"inference: scales are {list(self.scales)}; there must be one, all above 0")
         Windows(self.window, self.stride, self.together)
@@ -50,11 +55,22 @@ class Labelling:
         """What a network says of images, or windows, [N, H, W, 3].
 
         Returns:
-            `labels` uint8 [N, H, W], the class of every pixel; of windows `scores` float32 [N, H, W, K], to be added.
+            `labels` uint8 [N, H, W], the class of every pixel; of windows `scores` float32 [N, H, W, K], to be added;
+            of soft maps `probabilities` float32 [N, H, W].
+
+        Raises AttributeValueError for soft maps of more than two classes.
         """
         if self.mode == "slide":
             return {"scores": self._probabilities(network, images)}
         plain = self.scales == (1.0,) and not self.flip
+        if self.soft:
+            if network.num_classes != 2:
+                raise AttributeValueError(
+                    f"inference: soft maps are of 2 classes; the network has {network.num_classes}"
+                )
+            looks = len(self.scales) * (2 if self.flip else 1)
+            found = self._probabilities(network, images)[..., 1]
+            return {"probabilities": found if looks == 1 else found / looks}
         found = network(images) if plain else self._probabilities(network, images)
         return {"labels": ops.cast(ops.argmax(found, axis=-1), dtype="uint8")}
 

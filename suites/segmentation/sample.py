@@ -66,6 +66,23 @@ class Sample(ImageSample):
         return replace(self, labels=reclassed(self.labels, classes))
 
 
+def soft_to_original(values: np.ndarray, placement: Placement, original_size: tuple[int, int]) -> np.ndarray:
+    """A predicted map of numbers (float32 [H, W]) of a network's input, in pixels of the original image (H, W).
+
+    Each pixel takes what lies at its centre's place, between four others; beyond the input, what lies at its border.
+    """
+    if placement == IDENTITY and values.shape == original_size:
+        return values
+    ax, ay, bx, by = placement
+    height, width = original_size
+    columns = (ax * (np.arange(width) + 0.5) + bx - 0.5).astype(np.float32)
+    rows = (ay * (np.arange(height) + 0.5) + by - 0.5).astype(np.float32)
+    found: np.ndarray = cv2.remap(
+        values, *np.meshgrid(columns, rows), interpolation=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+    )
+    return found
+
+
 def labels_to_original(labels: np.ndarray, placement: Placement, original_size: tuple[int, int]) -> np.ndarray:
     """A predicted label map (uint8 [H, W]) of a network's input, in pixels of the original image (H, W).
 

@@ -40,6 +40,14 @@ class SegmentationConfig(DistilledConfig):
 add_rules("segmentation")
 
 
+@rule("inference.soft", "data.num_classes", suite="segmentation")
+def soft_maps_are_of_two_classes(config: Config) -> Iterator[tuple[str, str]]:
+    """A soft map says one number a pixel."""
+    classes = config["data.num_classes"]
+    if config["inference.soft"] and classes is not None and classes != 2:
+        yield "inference.soft", f"gives the probability of the second of 2 classes, and data.num_classes is {classes}"
+
+
 @rule("losses", suite="segmentation")
 def there_is_a_loss(config: Config) -> Iterator[tuple[str, str]]:
     """Something is minimised."""

@@ -25,11 +25,12 @@ from suites.segmentation.labelling import Labelling
 from suites.segmentation.losses import ClassCounts, SegmentationLoss, WeightedLoss
 from suites.segmentation.metrics import BoundaryF1, ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
-from suites.segmentation.processor import SegmentationProcessor, label_maps
+from suites.segmentation.processor import SegmentationProcessor, SoftMapProcessor, label_maps
 from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.transforms import Transform, collate
 from suites.segmentation.windows import stitched
 from suites.vision.augmentation.pipeline import Augmented
+from suites.vision.drawing import class_colour
 from suites.vision.pictures.sizes import EqualSizes
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.task import VisionTask, unprepared
@@ -248,7 +249,11 @@ class SegmentationTask(VisionTask):
 
     def processor(self) -> SegmentationProcessor:
         """Preprocessing of evaluation, class names and palette of the evaluation set."""
-        names, palette = self._eval_set.class_names, self._eval_set.palette
+        names = self._eval_set.class_names
+        # Of published weights only the names are known.
+        palette = getattr(self._eval_set, "palette", None) or [class_colour(i) for i in range(len(names))]
+        if self._inference.soft:
+            return SoftMapProcessor(self.eval_data.transforms, names, palette)
         return SegmentationProcessor(self.eval_data.transforms, names, palette, self._inference.windows)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:

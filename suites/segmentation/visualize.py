@@ -31,6 +31,14 @@ def shrunk(image: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return small, cv2.resize(labels, size, interpolation=cv2.INTER_NEAREST_EXACT)
 
 
+def draw_soft(image: np.ndarray, probabilities: np.ndarray, colour: tuple[int, int, int]) -> np.ndarray:
+    """uint8 RGB [H, W, 3]: the image, half as strong, and a colour over it by its probability [H, W]."""
+    share = np.clip(probabilities, 0, 1).astype(np.float32)[..., None]
+    pale = 255 - (255 - image.astype(np.float32)) / 2
+    found: np.ndarray = np.rint(pale * (1 - share) + np.array(colour, np.float32) * share).astype(np.uint8)
+    return found
+
+
 def draw_labels(
     image: np.ndarray,
     labels: np.ndarray,

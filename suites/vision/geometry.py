@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
+from framework.pictures import resize_cubic
 from suites.vision.augmentation.pixels import fill_colour
 
 
@@ -100,7 +101,14 @@ class Stretch(Move):
         return Placement(self.size[1] / self.before[1], self.size[0] / self.before[0])
 
     def image(self, image: np.ndarray) -> np.ndarray:
-        """Interpolated."""
+        """Interpolated; cubic for bytes by `framework.pictures`, whose bits no processor changes."""
+        if (
+            self.interpolation == cv2.INTER_CUBIC
+            and image.dtype == np.uint8
+            and image.ndim == 3
+            and image.shape[2] == 3
+        ):
+            return resize_cubic(image, self.size)
         return cv2.resize(image, self.size[::-1], interpolation=self.interpolation)
 
     def labels(self, labels: np.ndarray, fill: int) -> np.ndarray:

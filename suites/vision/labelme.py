@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,10 @@ from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
 from suites.vision.files import BESIDE, held_out, is_image
-from suites.vision.pictures.images import IMAGE_SUFFIXES
+from suites.vision.pictures.images import IMAGE_SUFFIXES, decode_image
+from suites.vision.structures import Patch
 
+WITHOUT_AREA = ("point", "line", "linestrip", "points")  # types of shapes
 _CIRCLE = 64  # points of the polygon in place of a circle
 
 
@@ -67,8 +71,9 @@ class Documents:
         return None if document is None else picture_of(self._source, name, document)
 
     def labels(self) -> list[str]:
-        """All labels of the documents that can be read, sorted."""
-        found = {label_of(shape) for document in self._documents.values() for shape in document["shapes"]}
+        """All labels of shapes with an area, in the documents that can be read, sorted."""
+        shapes = (shape for document in self._documents.values() for shape in document["shapes"])
+        found = {label_of(shape) for shape in shapes if (shape.get("shape_type") or "polygon") not in WITHOUT_AREA}
         return sorted(found - {""})
 
 
@@ -96,8 +101,8 @@ def label_of(shape: dict[str, Any]) -> str:
     return "" if label is None else str(label)
 
 
-def outline_of(shape: Any, where: str) -> np.ndarray | None:
-    """The outline, float64 [P, 2], of a shape; None for one without an area, such as a line.
+def part_of(shape: Any, where: str) -> np.ndarray | Patch | None:
+    """The outline, float64 [P, 2], of a shape, or its bitmap; None for one without an area, such as a line.
 
     Raises:
         DataError: it has no points, too few, or is of another kind; `where` begins the message.
@@ -109,10 +114,13 @@ def outline_of(shape: Any, where: str) -> np.ndarray | None:
         raise DataError(f"{where}: has no points [x, y]") from None
     if not np.isfinite(points).all():
         raise DataError(f"{where}: has points that are not finite")
-    if kind in ("point", "line", "linestrip", "points"):
+    if kind in WITHOUT_AREA:
         return None
     if len(points) < (3 if kind == "polygon" else 2):
         raise DataError(f"{where}: a {kind} of {len(points)} points; a polygon needs three, others two")
+    if kind == "mask":
+        (x1, y1), (x2, y2) = np.rint(points.min(axis=0)).astype(int).tolist(), points.max(axis=0).tolist()
+        return _bitmap(shape, x1, y1, (round(y2) - y1 + 1, round(x2) - x1 + 1), where)
     if kind == "rectangle":
         (x1, y1), (x2, y2) = points.min(axis=0), points.max(axis=0)
         return np.array([[x1, y1], [x2, y1], [x2, y2], [x1, y2]])
@@ -121,5 +129,21 @@ def outline_of(shape: Any, where: str) -> np.ndarray | None:
         radius = np.hypot(*(points[1] - points[0]))
         return points[0] + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     if kind != "polygon":
-        raise DataError(f"{where}: a shape of type '{kind}'; polygon, rectangle and circle are read")
+        raise DataError(f"{where}: a shape of type '{kind}'; polygon, rectangle, circle and mask are read")
     return points
+
+
+def _bitmap(shape: Any, left: int, top: int, size: tuple[int, int], where: str) -> Patch:
+    """The bitmap of a shape of type mask: a PNG as text, as large as the two corners say, with both in it."""
+    text = shape.get("mask")
+    if not isinstance(text, str):
+        raise DataError(f"{where}: a mask without its picture (`mask`)")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DataError(f"{where}: the picture of its mask is no base64 ({error})") from None
+    bitmap = decode_image(data, f"{where}: its mask").any(axis=2)
+    if bitmap.shape != size:
+        height, width = bitmap.shape
+        raise DataError(f"{where}: its mask is {width}x{height}, but its corners are {size[1]}x{size[0]} apart")
+    return Patch(bitmap, left, top)

@@ -275,7 +275,16 @@ bomb("vocabulary", "brackets in brackets")(lambda: {"vocab.json": b"[" * DEEP, "
 bomb("image", "a file of a terabyte")(lambda: {"x.png": HUGE})
 bomb("config", "a file of a terabyte")(lambda: {"x.yml": HUGE})
 bomb("config", "fifty megabytes of small values")(lambda: {"x.yml": b"a: [" + b"{b: 1}, " * 6_000_000 + b"]"})
+
+
+def tfjs(shape: list[int], groups: int = 1) -> bytes:
+    """A manifest of groups with one tensor in 8 bits and one and the same file each."""
+    weights = [{"name": "a", "shape": shape, "dtype": "uint8"}]
+    return json.dumps([{"paths": ["x.bin"], "weights": weights}] * groups).encode()
+
+
 bomb("weights", "a safetensors file of a terabyte")(lambda: {"x.safetensors": HUGE})
+bomb("keras", "an HDF5 file of a terabyte")(lambda: {"x.h5": HUGE})
 bomb("weights", "a header of a safetensors file of 2^60 bytes")(
     lambda: {"x.safetensors": struct.pack("<Q", 1 << 60) + b"{}"}
 )
@@ -284,6 +293,11 @@ bomb("weights", "darknet's numbers of a terabyte")(
 )
 bomb("weights", "a darknet network of 2^60 filters")(
     lambda: {"x.weights": bytes(100), "x.cfg": b"[net]\nchannels=3\n[convolutional]\nfilters=%d\nsize=3\n" % (1 << 60)}
+)
+bomb("weights", "a TensorFlow.js tensor of a terabyte")(lambda: {"x.json": tfjs([1 << 40]), "x.bin": HUGE})
+bomb("weights", "a TensorFlow.js tensor of 2^78 numbers")(lambda: {"x.json": tfjs([1 << 39] * 2), "x.bin": bytes(100)})
+bomb("weights", "one file of TensorFlow.js for 100,000 groups")(
+    lambda: {"x.json": tfjs([1 << 20], 100_000), "x.bin": bytes(1 << 20)}
 )
 bomb("program", "a program.json of a terabyte")(lambda: {"program.json": HUGE, "weights.safetensors": b""})
 bomb("onnx", "a model of a terabyte")(lambda: {"x.onnx": HUGE})

@@ -25,6 +25,13 @@ def read_picture(path: Path) -> object:
     return read_image(path)
 
 
+@reader("keras")
+def read_keras(path: Path) -> object:
+    from suites.engine.weights import read_weights
+
+    return read_weights(path)
+
+
 @reader("weights")
 def read_weight_file(path: Path) -> object:
     from suites.engine.weights import read_weights
@@ -164,6 +171,47 @@ def deflated() -> dict[str, bytes]:
 def widened() -> dict[str, bytes]:
     names = b"".join(b"X\x05\0\0\0%05dh\x00s" % i for i in range(100_000))
     return torch_zip(b"\x80\x02}" + tensor_pickle(1 << 20, b"Half") + b"q\x000" + names + b".", bytes(2 << 20))
+
+
+def hdf5(fill: Callable[[Any], object]) -> bytes:
+    """An HDF5 file that h5py fills."""
+    import h5py
+
+    file = io.BytesIO()
+    with h5py.File(file, "w") as opened:
+        fill(opened)
+    return file.getvalue()
+
+
+@bomb("keras", "a chunk of zeros of 400 MB")
+def zeros_in_a_chunk() -> dict[str, bytes]:
+    size = 100 << 20
+    packed = zlib.compressobj(9)
+    raw = b"".join(packed.compress(bytes(1 << 20)) for _ in range(400)) + packed.flush()
+
+    def fill(file: Any) -> None:
+        made = file.create_dataset("a", (size,), "f4", chunks=(size,), compression="gzip")
+        made.id.write_direct_chunk((0,), raw)
+
+    return {"x.h5": hdf5(fill)}
+
+
+@bomb("keras", "one tensor under 5,000 names")
+def named_again() -> dict[str, bytes]:
+    def fill(file: Any) -> None:
+        file["a"] = [1.0] * 100_000
+        for i in range(5000):
+            file[f"b{i}"] = file["a"]
+
+    return {"x.h5": hdf5(fill)}
+
+
+@bomb("keras", "a .keras file of zeros")
+def zipped_zeros() -> dict[str, bytes]:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.weights.h5", bytes(400 << 20))
+    return {"x.keras": file.getvalue()}
 
 
 @bomb("weights", "a shape of tuples that are multiplied")

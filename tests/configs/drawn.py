@@ -465,7 +465,7 @@ def _drawn_words(tokenizer: Mapping[str, Any]) -> dict[str, Any]:
 def _smaller(transform: Any, model: str) -> Any:
     """A transform whose pictures are small, but for networks that belong to one size."""
     found = dict(transform)
-    if model in ("SSD", "MTCNN"):
+    if model in ("SSD", "MTCNN", "FaceSSD", "FacePoints", "FaceDescriptor"):
         return found
     small = {"size": SIDE, "short": SIDE, "max_long": 2 * SIDE, "sizes": [SIDE]}
     for key, value in small.items():

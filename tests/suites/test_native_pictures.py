@@ -13,11 +13,23 @@ from framework.graph.files import save_program
 from suites.anomaly.processor import AnomalyProcessor
 from suites.classification.processor import ClassificationProcessor
 from suites.detection.processor import DetectionProcessor, found_on_originals
-from suites.keypoints.processor import PoseProcessor
+from suites.keypoints.processor import ObjectIn, PoseProcessor
+from suites.keypoints.sample import back
 from suites.retrieval.processor import RetrievalProcessor
 from suites.segmentation.processor import SegmentationProcessor
 from suites.video.processor import VideoProcessor
-from tests.native import C, NativeError, NativePredictor, Picture, Prepared, byref, c_void_p, checked, ctypes
+from tests.native import (
+    C,
+    NativeError,
+    NativePredictor,
+    Picture,
+    Prepared,
+    PreparedObjects,
+    byref,
+    c_void_p,
+    checked,
+    ctypes,
+)
 from tests.shipped import load_shipped
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -28,6 +40,11 @@ PROCESSORS = {
 }  # fmt: skip
 MORE = {
     "detection": {"min_score": 0.0},
+    "keypoints": {
+        "class_names": ["person"],
+        "pose": {"names": ["a", "b"]},
+        "reader": {"stride": 4.0, "sigma": 2.0},
+    },
     "segmentation": {"palette": [[0, 0, 0]]},
     "video": {"segments": [3, 2, 1, 1]},
 }
@@ -66,7 +83,7 @@ def picture(height, width, seed=0):
     return cv2.addWeighted(smooth, 0.7, rng.integers(0, 256, (height, width, 3), np.uint8), 0.3, 0)
 
 
-REFUSED = {"cubic": "interp 'cubic' is not done here", "ObjectCrop": "prepares pictures by ObjectCrop"}
+REFUSED = {"JpegCompression": "prepares pictures by JpegCompression"}
 
 
 @pytest.mark.parametrize(("suite", "transforms"), pipelines())
@@ -96,6 +113,7 @@ def test_every_pipeline_of_the_shipped_configs_gives_pythons_bits_or_is_refused(
 STEPS = {
     "linear": [{"type": "Resize", "size": [37, 91]}],
     "area": [{"type": "Resize", "size": [64, 48], "interp": "area"}],
+    "cubic": [{"type": "Resize", "size": [61, 83], "interp": "cubic"}],
     "nearest": [{"type": "Resize", "size": 51, "interp": "nearest"}],
     "ratio": [{"type": "ResizeKeepRatio", "short": 40, "max_long": 90}, {"type": "PadToMultiple", "multiple": 24}],
     "framed": [{"type": "Letterbox", "size": [48, 80], "fill": [0.1, 0.55, 1], "centred": False, "interp": "area"}],
@@ -171,6 +189,66 @@ def test_labels_go_back_to_the_pictures_own_pixels_as_in_python(name, tmp_path):
         labels = np.random.default_rng(0).integers(0, 9, batch["images"].shape[:3]).astype(np.uint8)
         (expected,) = python.results({"labels": labels}, batch)
         assert np.array_equal(prepared.labels(0, labels[0]), expected)
+
+
+def people(crop, **more):
+    """(model's metadata, Python's processor) of keypoints."""
+    metadata = {"transforms": [{"type": "ObjectCrop", **crop}, NORMAL], **MORE["keypoints"], **more}
+    return metadata, PoseProcessor.from_metadata(metadata)
+
+
+@pytest.mark.parametrize("crop", [{"size": [64, 48]}, {"size": 33, "padding": 1.0}, {"size": [20, 200], "padding": 2}])
+def test_objects_are_cropped_as_in_python_and_their_points_go_back(crop, tmp_path):
+    metadata, python = people(crop)
+    model, rng = exported(tmp_path, "keypoints", metadata), np.random.default_rng(0)
+    for height, width in ((50, 60), (240, 131), (3, 400), (700, 900)):
+        pixels = picture(height, width)
+        boxes = np.sort(rng.uniform(-0.3, 1.3, (7, 2, 2)), axis=1).reshape(7, 4) * [width, height, width, height]
+        boxes = np.vstack([boxes, [[5, 5, 5, 5], [0, 0, width, height], [1e6, 1e6, 2e6, 3e6]]]).astype(np.float32)
+        batch = python.prepare([ObjectIn(pixels, tuple(box)) for box in boxes.tolist()])
+        prepared = PreparedObjects(model, pixels, boxes)
+        assert prepared.input(0).shape == batch["images"].shape and batch["images"].std() > 0
+        assert prepared.input(0).tobytes() == batch["images"].tobytes()
+        points = rng.uniform(-20, 220, (len(boxes), 5, 2)).astype(np.float32)
+        for number, matrix in enumerate(batch["matrices"]):
+            expected = back(points[number].astype(np.float64), matrix)
+            assert prepared.points(number, points[number]).tobytes() == expected.astype(np.float32).tobytes()
+    whole = Prepared(model, [pixels])
+    assert whole.input(0).tobytes() == python.prepare([pixels])["images"].tobytes()
+
+
+BAD_CROPS = {
+    "behind a step that moves": (
+        [{"type": "Resize", "size": 9}, {"type": "ObjectCrop", "size": 9}], "behind another step that moves pixels"
+    ),
+    "behind Normalize": ([NORMAL, {"type": "ObjectCrop", "size": 9}], "takes a picture of bytes"),
+    "no padding": ([{"type": "ObjectCrop", "size": 9, "padding": 0}], "padding .* must be above 0"),
+    "a text": ([{"type": "ObjectCrop", "size": 9, "padding": "1"}], "padding .* must be a number"),
+    "a huge size": ([{"type": "ObjectCrop", "size": 60000}], "makes a picture of 60000x60000"),
+    "drawn at random": ([{"type": "ObjectCrop", "size": 9, "degrees": 5}], "degrees .* must be 0 where nothing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_CROPS)
+def test_crops_that_are_none_are_refused(name, tmp_path):
+    transforms, words = BAD_CROPS[name]
+    model = exported(tmp_path, "keypoints", {"transforms": transforms, **MORE["keypoints"]})
+    with pytest.raises(NativeError, match=words):
+        PreparedObjects(model, picture(40, 30), np.array([[1, 2, 3, 4]]))
+
+
+def test_boxes_that_are_none_are_refused(tmp_path):
+    model = exported(tmp_path / "k", "keypoints", people({"size": 9})[0])
+    for boxes, words in (
+        ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "box 1 has the coordinate nan; -1.67772e.07 to 1.67772e.07 are possible"),
+        ([[1, 2, 3, 1e9]], "box 0 has the coordinate 1e.09"),
+        (np.zeros((0, 4)), "count is 0; there must be a box"),
+    ):
+        with pytest.raises(NativeError, match=words):
+            PreparedObjects(model, picture(40, 30), np.array(boxes))
+    other = exported(tmp_path / "d", "detection", one([NORMAL]))
+    with pytest.raises(NativeError, match="takes whole pictures; boxes of objects are for models of keypoints"):
+        PreparedObjects(other, picture(40, 30), np.array([[1, 2, 3, 4]]))
 
 
 def one(transforms, **more):

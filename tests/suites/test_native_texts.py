@@ -295,7 +295,7 @@ def model_change(**parts):
 
 
 BAD = {
-    "an unknown normalizer": (change(normalizer={"type": "Precompiled"}), "the normalizer Precompiled is not done"),
+    "an unknown normalizer": (change(normalizer={"type": "Nmt"}), "the normalizer Nmt is not done"),
     "an unknown splitter": (change(pre_tokenizer={"type": "Digits"}), "the pre-tokenizer Digits is not done"),
     "an unknown model": (model_change(type="Neural"), "the model Neural is not done"),
     "another expression": (
@@ -322,6 +322,14 @@ BAD = {
     "a merge of three": (lambda d: d["model"]["merges"].append("a b c"), "a merge that is no two tokens"),
     "no vocabulary": (lambda d: d["model"].pop("vocab"), "a model without a vocabulary is not done"),
     "a list of tokens": (model_change(vocab=[]), "a vocabulary that is no object is not done"),
+    "a number twice": (
+        lambda d: d["model"]["vocab"].update(zz=d["model"]["vocab"]["a"]), "'(a|zz)' and '(a|zz)' have the same number"
+    ),
+    "an added token's number twice": (
+        lambda d: (d["model"]["vocab"].update({"<gap>": len(d["model"]["vocab"]) + 1}),
+                   d["added_tokens"].append({"id": len(d["model"]["vocab"]), "content": "<new>", "special": True})),
+        "'<gap>' and '<new>' have the same number",
+    ),
     "a negative number": (lambda d: d["model"]["vocab"].update(a=-1), "the number of a token is none"),
     "no model": (lambda d: d.pop("model"), "a text that is no tokenizer.json is not done"),
     "a number as type": (change(normalizer={"type": 3}), "a part whose 'type' is a whole number"),
@@ -369,7 +377,7 @@ def test_exports_whose_texts_are_prepared_otherwise_are_refused(tmp_path):
     with pytest.raises(NativeError, match="text 0 is a pair; the model takes single texts"):
         PreparedTexts(model, ["a"], ["b"])
     assert PreparedTexts(model.clone(), ["", "a b"]).input(1).tolist()[-1] > 4
-    with pytest.raises(NativeError, match="these are texts, not pictures"):
+    with pytest.raises(NativeError, match="these are no pictures"):
         PreparedTexts(model, ["a"]).boxes(0, np.zeros((1, 4)))
 
 
@@ -378,6 +386,18 @@ def test_a_long_word_takes_linear_time_and_no_deep_stack(tmp_path):
     native, engine = NativeTokenizer(tmp_path / "t.json"), Tokenizer.from_str(byte_pairs())
     for text in ("a" * 200_000, "the" * 60_000, "é\u0301" * 20_000, "<mask>" * 20_000):
         assert native.encode(text) == engine.encode(text, add_special_tokens=False).ids
+    unigram = Tokenizer(models.Unigram([("<unk>", 0.0), ("a", -1.0)], unk_id=0, byte_fallback=False))
+    unigram.save(str(tmp_path / "u.json"))
+    assert NativeTokenizer(tmp_path / "u.json").encode("中" * 3_000_000) == [0]  # minutes, were it quadratic
+
+
+def test_a_character_without_a_token_is_an_error_where_the_unknown_token_is_missing(tmp_path):
+    data = json.loads(Tokenizer(models.BPE({"a": 0}, [], unk_token="<unk>")).to_str())
+    (tmp_path / "t.json").write_text(json.dumps(data))
+    native = NativeTokenizer(tmp_path / "t.json")
+    assert native.encode("aa") == [0, 0]
+    with pytest.raises(NativeError, match="a character is no token, and the vocabulary lacks <unk>"):
+        native.encode("ab")
 
 
 @pytest.mark.parametrize("kind", ["bert", "json"])

@@ -43,17 +43,19 @@ def process(exported):
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_after_the_last_answer(process, number, status):
+def test_a_signal_ends_it_after_the_last_answer(process, number, status, tmp_path):
     line = process.stdout.readline()
     assert line.startswith("serving words at http://127.0.0.1:")
     url = line.split()[3]
-    answers = []
+    answers, held = [], toy.Hold(tmp_path)
     with Client(url, retries=0) as client:
         np.testing.assert_allclose(client.encode(["a b"])[0], toy.vector("a b"), rtol=1e-6)
-        slow = threading.Thread(target=lambda: answers.append(client.score(["SLEEP 0.4"])))
+        slow = threading.Thread(target=lambda: answers.append(client.score([held.text])))
         slow.start()
-        time.sleep(0.2)
+        while not held.begun():
+            time.sleep(0.01)
         process.send_signal(number)
+        held.release()
         slow.join(60)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, len(answers[0])) == (status, 1)

@@ -77,9 +77,43 @@ def test_quantize_and_compare_have_rows_in_8_bits(folder, capsys):
     assert list(rows) == ["one", "one, int8 dynamic"]
 
 
+def test_quantize_equalises_layers_and_learns_their_rounding(tmp_path, capsys):
+    run = write_run(tmp_path, "resnet18")
+    words = ("--mode", "static", "--equalize", "activations", "--adaround", "--adaround-steps", "2")
+    status = slim.main(["quantize", str(run), *words, "--inputs", "2", "--output", str(tmp_path / "o")])
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    rows = {row["name"]: row for row in json.loads((tmp_path / "o" / "table.json").read_text())}
+    assert list(rows) == ["resnet18", "resnet18, int8 static"]
+    assert "AdaRound, layer 1 of " in said.out
+
+
+@pytest.mark.parametrize("budget", [("--most-loss", "0"), ("--most-time", "1")])
+def test_quantize_within_a_budget_says_which_layers_stay_in_float32(tmp_path, capsys, budget):
+    run = write_run(tmp_path, "resnet18")
+    status = slim.main(
+        ["quantize", str(run), *budget, "--mode", "static", "--inputs", "2", "--output", str(tmp_path / "o")]
+    )
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    assert "layers stay in float32" in said.out
+    rows = {row["name"]: row for row in json.loads((tmp_path / "o" / "table.json").read_text())}
+    assert list(rows) == ["resnet18", "resnet18, int8 static", "resnet18, int8 within the budget"]
+    if budget[0] == "--most-loss":
+        found, whole = (rows[name]["figures"]["eval"] for name in ("resnet18, int8 within the budget", "resnet18"))
+        assert found >= whole
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("quantize", "RUN", "--most-time", "2"), "--most-time is 2; it is a share"),
+        (
+            ("quantize", "RUN", "--mode", "dynamic", "--adaround"),
+            "would do nothing with --mode dynamic; leave them out",
+        ),
+        (("quantize", "RUN", "--adaround-steps", "5"), "--adaround-steps would do nothing without --adaround"),
+        (("quantize", "RUN", "--adaround", "--adaround-steps", "0"), "AdaRound: steps is 0; it must be 1 or more"),
         (("prune", "RUN", "--width", "1.5"), "heads is 1.5; the share that stays is above 0"),
         (("prune", "RUN", "--layers", "two"), "--layers two: expects a number of layers"),
         (("prune", "RUN"), "nothing is to be cut"),
@@ -94,7 +128,7 @@ def test_quantize_and_compare_have_rows_in_8_bits(folder, capsys):
 def test_one_line_says_what_is_wrong(folder, capsys, words, said):
     words = [word.replace("RUN", str(folder / "teacher")).replace("FOLDER", str(folder)) for word in words]
     assert slim.main([*words, "--output", str(folder / "wrong")]) == 2
-    error = capsys.readouterr().err
+    error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ") and said in error and "Traceback" not in error
 
 

@@ -193,6 +193,15 @@ def test_a_model_is_exported_in_8_bits_and_evaluated(run, tmp_path, mode):
     assert json.loads(out)["score"] == pytest.approx(whole["score"], abs=0.01)
 
 
+def test_an_export_says_what_was_equalised_and_learnt(run, tmp_path):
+    words = (run.parent / "toy.yml", "--runs", tmp_path, "--name", "wide", "-o", "model.width=128")
+    assert call(train, *words)[0] == 0
+    how = ("--quantize", "static", "--equalize", "weights", "--adaround", "--adaround-steps", "3")
+    code, out, err = call(export, tmp_path / "wide", "--output", tmp_path / "int8", *how)
+    assert (code, err) == (0, "") and "AdaRound, layer 1 of 1: matmul" in out
+    assert "pairs of layers equalised" in out and "the rounding of " in out
+
+
 def test_wrong_words_about_8_bits_are_one_error(run, tmp_path):
     words = (export, run, "--output", tmp_path / "int8", "--quantize", "static")
     for more, message in [

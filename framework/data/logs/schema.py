@@ -156,6 +156,10 @@ class LogSchema:
             self._native[key] = _core.log_schema(_native_fields(self.fields_of(columns, file)))
         return self._native[key]
 
+    def native_fields(self) -> dict[str, Any]:
+        """What the native side is told, fit for JSON: libpaddock reads the rows of click models by it."""
+        return _native_fields(self.fields)
+
     def fields_of(self, columns: Sequence[str], file: str = "") -> dict[str, Any]:
         """The fields for a file with these columns; raise DataError where it lacks one that is used."""
         return self.fields if list(columns) == self.columns else self._moved(list(columns), file)

@@ -19,6 +19,7 @@ std::vector<AttrValue> attrs_from_python(const OpDef& op, nb::tuple values);
 void bind_array(nb::module_& m);
 void bind_files(nb::module_& m);
 void bind_ops(nb::module_& m);
+void bind_pictures(nb::module_& m);
 void bind_python_op(nb::module_& m);
 void bind_program(nb::module_& m);
 void bind_reader(nb::module_& m);

@@ -43,6 +43,7 @@ NB_MODULE(_core, m) {
   bind_array(m);
   bind_files(m);
   bind_ops(m);
+  bind_pictures(m);
   bind_python_op(m);
   bind_program(m);
   bind_reader(m);

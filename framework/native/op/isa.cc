@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "image/rows.h"
 #include "op/op.h"
 #include "table/row_rules.h"
 
@@ -60,7 +61,11 @@ void use_isa(const std::string& isa) {
   using RulesFn = const table::RowRules& (*)();
   auto rules = reinterpret_cast<RulesFn>(dlsym(library, "paddock_row_rules"));
   if (!rules) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no rules of tables");
+  using RowsFn = const image::PictureRows& (*)();
+  auto rows = reinterpret_cast<RowsFn>(dlsym(library, "paddock_picture_rows"));
+  if (!rows) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no rows of pictures");
   table::set_row_rules(rules());
+  image::set_picture_rows(rows());
   active = isa;
 }
 

@@ -230,6 +230,7 @@ paddock_status paddock_clone(paddock_predictor* p, paddock_predictor** clone) {
     auto other = std::make_unique<paddock_predictor>();
     other->self = p->self->clone();
     other->texts = p->texts;
+    other->rows = p->rows;
     *clone = other.release();
   });
 }

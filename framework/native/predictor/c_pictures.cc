@@ -1,4 +1,6 @@
 // paddock.h's pictures: arguments are checked, exceptions become statuses.
+#include <cstring>
+
 #include "predictor/prepared_handle.h"
 
 using paddock::c_api::bad_argument;
@@ -37,6 +39,25 @@ paddock_status paddock_prepare(paddock_predictor* p, const paddock_picture* pict
       given.push_back({picture.height, picture.width, picture.row_bytes, picture.pixels});
     });
     PreparedPictures made(p->self->metadata(), p->self->pixel_limit(), given);
+    *prepared = new paddock_prepared{std::move(made), paddock::c_api::input_names(p)};
+  });
+}
+
+paddock_status paddock_prepare_objects(paddock_predictor* p, const paddock_picture* picture, const float* boxes,
+                                       int32_t count, paddock_prepared** prepared) {
+  return guarded([&] {
+    expect(prepared, "prepared");
+    *prepared = nullptr;
+    expect(p, "predictor");
+    expect(boxes, "boxes");
+    if (count < 1) bad_argument("count is ", count, "; there must be a box");
+    paddock::pictures::GivenPicture given{};
+    paddock::c_api::each_given(picture, 1, "picture", [&](const paddock_picture& one) {
+      given = {one.height, one.width, one.row_bytes, one.pixels};
+    });
+    std::vector<std::array<float, 4>> list(static_cast<size_t>(count));
+    std::memcpy(list.data(), boxes, list.size() * sizeof list[0]);
+    PreparedPictures made(p->self->metadata(), p->self->pixel_limit(), given, list);
     *prepared = new paddock_prepared{std::move(made), paddock::c_api::input_names(p)};
   });
 }

@@ -19,17 +19,25 @@ namespace paddock::texts {
 struct TextPlan;
 }
 
+namespace paddock::rows {
+struct RowPlan;
+}
+
 namespace paddock::c_api {
 // What is made of the metadata once, when somebody asks; clones share it.
-struct SharedTexts {
+template <class Plan>
+struct Shared {
   std::mutex lock;
-  std::shared_ptr<const texts::TextPlan> plan;
+  std::shared_ptr<const Plan> plan;
 };
+using SharedTexts = Shared<texts::TextPlan>;
+using SharedRows = Shared<rows::RowPlan>;
 }  // namespace paddock::c_api
 
 struct paddock_predictor {
   std::unique_ptr<paddock::predictor::Predictor> self;
   std::shared_ptr<paddock::c_api::SharedTexts> texts = std::make_shared<paddock::c_api::SharedTexts>();
+  std::shared_ptr<paddock::c_api::SharedRows> rows = std::make_shared<paddock::c_api::SharedRows>();
 };
 
 namespace paddock::c_api {

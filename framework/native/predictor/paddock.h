@@ -21,7 +21,7 @@
 
 /* Of this interface: the major number changes when a program must be changed, the minor one with each addition. */
 #define PADDOCK_INTERFACE_MAJOR 1
-#define PADDOCK_INTERFACE_MINOR 1
+#define PADDOCK_INTERFACE_MINOR 2
 
 #define PADDOCK_MAX_RANK 8
 
@@ -169,8 +169,9 @@ PADDOCK_EXPORT paddock_status paddock_output(paddock_predictor* predictor, int32
 PADDOCK_EXPORT paddock_status paddock_release_outputs(paddock_predictor* predictor);
 
 /* -- Pictures: what an export's metadata say of how they are prepared, with Python's bits. Decode them by a library of
- * your own. Resize, ResizeKeepRatio, ResizeShort, Letterbox, PadToMultiple, CenterCrop, Normalize and FrameDifferences
- * are done, with the interpolations nearest, linear and area; PADDOCK_NOT_SUPPORTED for all else. */
+ * your own. Resize, ResizeKeepRatio, ResizeShort, Letterbox, PadToMultiple, CenterCrop, ObjectCrop, Normalize and
+ * FrameDifferences are done, with the interpolations nearest, linear, cubic and area; PADDOCK_NOT_SUPPORTED for all
+ * else. */
 
 typedef struct paddock_picture {
   uint32_t struct_size; /* sizeof(paddock_picture) */
@@ -186,6 +187,11 @@ typedef struct paddock_prepared paddock_prepared;
  * threads at once, and goes on living without the predictor. */
 PADDOCK_EXPORT paddock_status paddock_prepare(paddock_predictor* predictor, const paddock_picture* pictures,
                                               int32_t count, paddock_prepared** prepared);
+/* Prepares objects of one picture for a model of keypoints: `boxes` [count, 4] as x1 y1 x2 y2 in its pixels, such as a
+ * detector found. Each becomes a picture of the batch; paddock_points_back(prepared, number of the box, ...) leads its
+ * points to the picture. paddock_prepare takes all of a picture for the object. Since 1.2. */
+PADDOCK_EXPORT paddock_status paddock_prepare_objects(paddock_predictor* predictor, const paddock_picture* picture,
+                                                      const float* boxes, int32_t count, paddock_prepared** prepared);
 PADDOCK_EXPORT void paddock_prepared_free(paddock_prepared* prepared);
 /* The tensor for the predictor's input `index`, a view that lives as long as `prepared`. Set input->struct_size before.
  */
@@ -238,6 +244,19 @@ PADDOCK_EXPORT paddock_status paddock_encode(const paddock_tokenizer* tokenizer,
                                              int64_t* ids, uint64_t room, uint64_t* count);
 /* The number of a token such as "[CLS]"; -1 where there is none. */
 PADDOCK_EXPORT int64_t paddock_token_number(const paddock_tokenizer* tokenizer, const char* token);
+
+/* -- Rows of click logs: cells become the signs of a model's features, as Python's reader has them, and these the rows
+ * of its table, which lie beside the export (docs/howto/ctr.md). Rows are those that were valid when the first row was
+ * prepared; load the model again for newer ones. Since 1.2. */
+
+/* How many columns a row has; 0 where the model reads no rows. Their names are metadata:
+ * paddock_metadata_at(model, "/processor/reader/columns/0", &name). */
+PADDOCK_EXPORT int32_t paddock_column_count(const paddock_predictor* predictor);
+/* Prepares `rows` rows of `columns` cells each, row by row: `bytes` has the length of each, or is null where texts end
+ * with a zero. A null or empty cell is a missing value. */
+PADDOCK_EXPORT paddock_status paddock_prepare_rows(paddock_predictor* predictor, const char* const* cells,
+                                                   const uint64_t* bytes, int32_t rows, int32_t columns,
+                                                   paddock_prepared** prepared);
 
 /* Where the memory goes, as JSON: of the shapes that ran last. Lives until the next call of it. */
 PADDOCK_EXPORT paddock_status paddock_memory_report(paddock_predictor* predictor, const char** json);

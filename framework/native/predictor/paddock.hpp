@@ -198,6 +198,14 @@ class PreparedInputs {
     expect_ok(paddock_prepare(model, given.data(), static_cast<int32_t>(given.size()), &made));
     take(model, made);
   }
+  PreparedInputs(paddock_predictor* model, const Picture& p, const std::vector<float>& boxes) {
+    if (boxes.size() % 4) throw PredictorError(PADDOCK_BAD_ARGUMENT, "boxes have 4 numbers each");
+    const paddock_picture given{sizeof(paddock_picture), p.height, p.width, 0, int64_t{3} * p.width, p.pixels};
+    pixels_.assign(boxes.size() / 4, static_cast<size_t>(p.height) * static_cast<size_t>(p.width));
+    paddock_prepared* made = nullptr;
+    expect_ok(paddock_prepare_objects(model, &given, boxes.data(), static_cast<int32_t>(pixels_.size()), &made));
+    take(model, made);
+  }
   PreparedInputs(paddock_predictor* model, const std::vector<std::string>& texts,
                  const std::vector<std::string>& seconds) {
     std::vector<paddock_text> given;
@@ -209,6 +217,21 @@ class PreparedInputs {
     }
     paddock_prepared* made = nullptr;
     expect_ok(paddock_prepare_texts(model, given.data(), static_cast<int32_t>(given.size()), &made));
+    take(model, made);
+  }
+  PreparedInputs(paddock_predictor* model, const std::vector<std::vector<std::string>>& rows) {
+    std::vector<const char*> cells;
+    std::vector<uint64_t> bytes;
+    for (const auto& row : rows) {
+      if (row.size() != rows[0].size()) throw PredictorError(PADDOCK_BAD_ARGUMENT, "rows differ in their columns");
+      for (const std::string& cell : row) {
+        cells.push_back(cell.data());
+        bytes.push_back(cell.size());
+      }
+    }
+    const auto width = static_cast<int32_t>(rows.empty() ? 0 : rows[0].size());
+    paddock_prepared* made = nullptr;
+    expect_ok(paddock_prepare_rows(model, cells.data(), bytes.data(), static_cast<int32_t>(rows.size()), width, &made));
     take(model, made);
   }
   void take(paddock_predictor* model, paddock_prepared* made) {
@@ -301,9 +324,25 @@ class Predictor {
 
   // Pictures as the model's inputs; of a video classifier they are the frames of one clip.
   PreparedInputs prepare(const std::vector<Picture>& pictures) const { return PreparedInputs(self_.get(), pictures); }
+  // Objects of one picture for a model of keypoints; boxes [count, 4] as x1 y1 x2 y2 in its pixels.
+  PreparedInputs prepare_objects(const Picture& picture, const std::vector<float>& boxes) const {
+    return PreparedInputs(self_.get(), picture, boxes);
+  }
   // Texts, or pairs of them, as the inputs of a classifier: one ragged batch. UTF-8.
   PreparedInputs prepare(const std::vector<std::string>& texts, const std::vector<std::string>& seconds = {}) const {
     return PreparedInputs(self_.get(), texts, seconds);
+  }
+
+  // Names of the columns that a row of a click log has for this model, in order.
+  std::vector<std::string> columns() {
+    std::vector<std::string> names;
+    for (int32_t i = 0; i < paddock_column_count(self_.get()); ++i)
+      names.push_back(metadata("/processor/reader/columns/" + std::to_string(i)).value());
+    return names;
+  }
+  // Rows of such cells as the model's inputs; an empty text is a missing value.
+  PreparedInputs prepare_rows(const std::vector<std::vector<std::string>>& rows) const {
+    return PreparedInputs(self_.get(), rows);
   }
 
   Tokenizer tokenizer() const { return Tokenizer(self_.get()); }

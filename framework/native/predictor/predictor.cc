@@ -78,9 +78,9 @@ std::unique_ptr<Predictor> Predictor::load(const std::string& folder, const Opti
   auto parsed = std::make_unique<const JsonDocument>(e.extra);
   Options kept = options;
   kept.keys = {};
-  auto about = std::make_shared<const About>(About{std::move(e.inputs), std::move(e.outputs), std::move(e.fixed_by),
-                                                   sealing::hexadecimal(e.signer), std::move(e.extra),
-                                                   std::move(parsed), std::move(e.state_names), std::move(kept)});
+  auto about = std::make_shared<const About>(
+      About{std::move(e.inputs), std::move(e.outputs), std::move(e.fixed_by), sealing::hexadecimal(e.signer),
+            std::move(e.extra), std::move(parsed), std::move(e.state_names), std::move(kept), folder});
   return std::unique_ptr<Predictor>(new Predictor(std::move(about), std::move(e.module), std::move(e.states)));
 }
 

@@ -42,6 +42,9 @@ class Predictor {
   // `extra` as it was read, for other parts of the library.
   const Json& metadata() const { return about_->parsed->root(); }
   int64_t pixel_limit() const { return about_->options.limits.pixels; }
+  const Limits& limits() const { return about_->options.limits; }
+  // Where the export was loaded from.
+  const std::string& folder() const { return about_->folder; }
   // The public key that signed the export, in hexadecimal; "" where nobody did.
   const std::string& signer() const { return about_->signer; }
   const std::string& extra() const { return about_->extra; }
@@ -66,6 +69,7 @@ class Predictor {
     std::unique_ptr<const JsonDocument> parsed;  // of `extra`
     std::vector<std::string> state_names;
     Options options;
+    std::string folder;
   };
 
   Predictor(std::shared_ptr<const About> about, std::unique_ptr<Module> module, std::vector<Tensor> states)

@@ -1,4 +1,4 @@
-// What paddock_prepare and paddock_prepare_texts give.
+// What paddock_prepare, paddock_prepare_texts and paddock_prepare_rows give.
 #pragma once
 #include <string>
 #include <variant>
@@ -6,15 +6,16 @@
 
 #include "predictor/guarded.h"
 #include "predictor/pictures/prepared.h"
+#include "predictor/rows/prepared.h"
 #include "predictor/texts/sequences.h"
 
 struct paddock_prepared {
-  std::variant<paddock::pictures::PreparedPictures, paddock::texts::PreparedTexts> self;
+  std::variant<paddock::pictures::PreparedPictures, paddock::texts::PreparedTexts, paddock::rows::PreparedRows> self;
   std::vector<std::string> inputs;  // of the predictor, by name
 
   const paddock::pictures::PreparedPictures& pictures() const {
     const auto* found = std::get_if<paddock::pictures::PreparedPictures>(&self);
-    if (!found) paddock::c_api::bad_argument("these are texts, not pictures");
+    if (!found) paddock::c_api::bad_argument("these are no pictures");
     return *found;
   }
 };

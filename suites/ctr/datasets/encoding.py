@@ -81,10 +81,11 @@ class Encoder:
     Args:
         schema: what the columns are.
         labels: whether labels, group, time and weight are read; rows to predict on have none.
+        scaled: whether dense features are transformed; else they stay numbers, NaN for missing ones.
     """
 
-    def __init__(self, schema: Schema, *, labels: bool = True) -> None:
-        self._schema, self._labels = schema, labels
+    def __init__(self, schema: Schema, *, labels: bool = True, scaled: bool = False) -> None:
+        self._schema, self._labels, self._scaled = schema, labels, scaled
         self._columns = schema.columns(labels=labels)
         head = schema.format.head if schema.format.kind == "slot" else ()
         self._given = list(dict.fromkeys((*head, *self._columns)))  # to the native code; a slot log's head stands first
@@ -115,6 +116,17 @@ class Encoder:
         """Why rows do not fit, by their place in `raw`; raises as `encode` does for columns."""
         return self._encoded(raw)[1]
 
+    def reader(self) -> dict[str, Any] | None:
+        """What the native code is told of rows whose cells are single texts; None where it is not done so.
+
+        Those are rows of slot logs, features whose values lie in columns side by side, and numbers whose scale is not
+        known yet.
+        """
+        learns = self._scaled and any(feature.learns for feature in self._schema.of(Dense).values())
+        if self._schema.format.kind == "slot" or self._schema.spread() or learns:
+            return None
+        return self._native(frozenset()).native_fields()
+
     def _encoded(self, raw: RawRows) -> tuple[dict[str, Any], dict[int, str]]:
         """The batch of the rows that fit, and why the others do not."""
         self._check_columns(raw)
@@ -131,7 +143,7 @@ class Encoder:
         """What the native code is told, for columns some of which hold lists."""
         key = frozenset(lists)
         if key not in self._compiled:
-            fields = compiled(self._schema, self._given, lists, labels=self._labels, scaled=False)
+            fields = compiled(self._schema, self._given, lists, labels=self._labels, scaled=self._scaled)
             self._compiled[key] = LogSchema(fields)
         return self._compiled[key]
 

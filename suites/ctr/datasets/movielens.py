@@ -18,6 +18,7 @@ from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
 from suites.ctr.datasets.encoding import Numbered, RawRows
 from suites.ctr.schema import Schema
+from suites.engine.data.intake.texts import lines_of
 from suites.engine.data.sources import find_data, open_zip, read_file
 from suites.engine.registry import register
 
@@ -68,7 +69,7 @@ def _columns(root: str | None, history: int) -> dict[str, list[str]]:
 def _read(root: str | None, name: str) -> dict[str, list[str]]:
     """The columns of one of its files; the header says `user_id:token`."""
     text = _content(root, name).decode("latin-1")
-    header, *rows = [line.split("\t") for line in text.splitlines() if line]
+    header, *rows = [line.split("\t") for line in lines_of(text) if line]
     names = [column.partition(":")[0] for column in header]
     if any(len(row) != len(names) for row in rows):
         raise DataError(f"{name}: a row has another number of columns than the header; fetch the data set again")

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 
 import yaml
@@ -57,9 +57,10 @@ _FEW = 24  # different whole numbers up to which a column is taken for a categor
 _EXACT = 2**53  # above which float64 cannot tell whole numbers apart
 _GROUPS_OF_THREE = re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})?|\d+)", re.ASCII)  # digits, perhaps with a dot in them
 _CODE_NAMES = ("id", "_no", "code", "zip", "key", "type", "sku", "nr", "number")
+_SHOWN = 4  # columns that are named in an error
 _KEY_SHARE = 0.95  # share of different values from which a column is taken for a key of the row
 _TOLD = 1 << 10  # bytes of a file that tell whether it is UTF-16
-_OPTION = "--encoding"
+_OPTION = "--encoding of `paddock data schema`"
 _PARTS, _PART_BYTES = 32, 1 << 18  # of a file that is larger than all parts together
 
 
@@ -182,8 +183,8 @@ def _format(path: Path, lines: Sequence[str]) -> Format:
     delimiter = delimiter_of(lines, default="")
     if not delimiter:
         raise OtherKindError(
-            f"{path}: no delimiter cuts its lines into columns (tried tab, comma, semicolon, | and \\x01); "
-            "write the schema by hand"
+            f"{path}: no delimiter cuts its lines into columns (tried tab, comma, semicolon, | and \\x01), and a click "
+            "log has a label and features; write the schema by hand"
         )
     cells = [[cell.strip() for cell in row.cells] for row in rows_in(lines, Dialect(delimiter, strip=True))]
     header = _is_header(cells[0], cells[1:])
@@ -378,6 +379,10 @@ def _text(
     label = _label_of(path, columns, missing)
     guesses = {column.name: _guess(column, missing, label) for column in known}
     guesses |= {name: Guess("feature", {"type": "MultiValued"}, "lists") for name in columns if name in lists}
+    open_to_settle = any(column.told and column.told.ambiguous for column in known)
+    if not open_to_settle and not any(guess.role == "feature" or guess.more for guess in guesses.values()):
+        reasons = "; ".join(islice(_left_out(guesses), _SHOWN)) or "there is no other"
+        raise OtherKindError(f"{path}: no column beside the label '{shown(label)}' can be a feature ({reasons})")
     rows = len(next(iter(columns.values())))
     lines = [
         f"# Guessed by `paddock data schema` from {rows} rows of {path.name}. Look at each line, then train with",
@@ -387,19 +392,15 @@ def _text(
         *_format_lines(form, missing, guesses),
         *_feature_lines(guesses),
         *_role_lines(guesses),
-        *(
-            f"# left out: {shown(name)}: {shown(guess.why)}"
-            for name, guess in guesses.items()
-            if guess.role == "left out"
-        ),
+        *(f"# left out: {line}" for line in _left_out(guesses)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _left_out_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:
+def _left_out(guesses: Mapping[str, Guess]) -> Iterator[str]:
     for name, guess in guesses.items():
         if guess.role == "left out":
-            yield f"# left out: {shown(name)}: {shown(guess.why)}"
+            yield f"{shown(name)}: {shown(guess.why)}"
 
 
 def _odd_line(column: _Column) -> str:

@@ -22,10 +22,11 @@ _NAMES = ("click", "clicked", "is_click", "converted", "conversion", "is_buy")
 @recogniser(_ENDINGS, folders=False)
 def recognise(path: Path) -> Recognised | None:
     """What a file of clicks is, and the command that trains on it."""
+    guessed = guess_schema(path, rows=2000)
     try:
-        schema = _schema(guess_schema(path, rows=2000))
-    except ConfigError as error:  # what was guessed is no schema, as where no feature is left
-        raise OtherKindError(str(error)) from None
+        schema = _schema(guessed)
+    except ConfigError as error:
+        raise OtherKindError(f"{path}: what is guessed of its columns is no schema: {error}") from None
     label = next(iter(schema.labels))
     kinds = len(schema.of(Sparse)), len(schema.features)
     packed = ", packed" if compression(path) else ""

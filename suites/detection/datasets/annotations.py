@@ -39,16 +39,23 @@ class RawAnnotations:
     shapes: list[Shape] | None = None
     points: list[list[tuple[float, float, float]]] | None = None
     pose: Pose | None = None
+    _known: dict[str, tuple[str, int]] = field(default_factory=dict)  # annotation and first index of each file
 
-    def add_image(self, file: str, size: tuple[int, int], image_id: int | None = None) -> int:
+    def add_image(self, file: str, size: tuple[int, int], of: str, image_id: int | None = None) -> int:
         """Adds an image of `size` (H, W); returns its index, which is also its id unless one is given.
 
+        `of` names its annotation. A list may name an image several times; that is the same annotation.
+
         Raises:
-            DataError: the size is that of no image.
+            DataError: the size is that of no image, or another annotation has led to this file.
         """
         if not all(0 <= side < _MOST_SIDE for side in size):
             raise DataError(f"{file}: its annotation says {size[1]}x{size[0]} (width x height), the size of no image")
         index = len(self.files)
+        first = self._known.setdefault(file, (of, index))[0]
+        if first != of:
+            both = f"{first} and {of}"
+            raise DataError(f"{file}: two annotations lead to this picture, {both}; leave one out or join them")
         self.files.append(file)
         self.sizes.append(size)
         self.image_ids.append(index if image_id is None else image_id)
@@ -81,6 +88,9 @@ class RawAnnotations:
 
     def cut(self, images: int, boxes: int) -> None:
         """Keeps the first `images` images and `boxes` boxes."""
+        for file in self.files[images:]:
+            if self._known[file][1] >= images:
+                del self._known[file]
         del self.image_ids[images:], self.files[images:], self.sizes[images:]
         del self.owners[boxes:], self.boxes[boxes:], self.classes[boxes:], self.areas[boxes:]
         del self.difficult[boxes:], self.crowd[boxes:]

@@ -18,7 +18,7 @@ from suites.detection.datasets.annotations import clean_boxes
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import flag
-from suites.detection.datasets.shapes import Shape, read_shape
+from suites.detection.datasets.shapes import Shape, lies_inside, read_shape
 from suites.detection.sample import GroundTruth
 from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
@@ -98,6 +98,7 @@ class CocoDetection(FileDataset):
             reader.hold_out(source, split, holdout)
         reader.read(source)
         self.passed = source.passed
+        reader.tell()
         super().__init__(
             intake,
             source.table(intake.raw.files),
@@ -152,6 +153,7 @@ class _Reader:
         self._intake, self._raw = intake, intake.raw
         self._path = path
         self._points = 0  # of each object, where they are read
+        self._inner: list[str] = []  # objects of which a polygon lies inside another
         self._skip_unknown = unknown_class == "skip"
         document = read_json(path)
         if not isinstance(document, dict):
@@ -164,6 +166,15 @@ class _Reader:
                 raise DataError(f"{path}: {key!r} is a {type(document[key]).__name__}; COCO needs a list")
         self._document = document
         self._choose_classes(classes)
+
+    def tell(self) -> None:
+        """Say what of the shapes is read otherwise than it may be meant."""
+        if self._inner:
+            _log.warning(
+                "%s: of %d objects one polygon lies inside another (the first: %s); polygons of COCO have no holes, so "
+                "both are filled. Write such objects as run-length codes",
+                *(self._path, len(self._inner), self._inner[0].removeprefix(f"{self._path}: ")),
+            )
 
     def read_points(self, pairs: Sequence[tuple[str, str]] | None) -> None:
         """Reads keypoints too, as many as each of the chosen categories names."""
@@ -216,7 +227,7 @@ class _Reader:
                 file = said if present is None else present.find(said)
                 if present is not None and file is None:
                     raise missing_picture(f"{present.root}/{said}")
-                at = self._raw.add_image(str(file), self._size(image, image_id), image_id)
+                at = self._raw.add_image(str(file), self._size(image, image_id), f"image {image_id}", image_id)
                 for annotation in annotations.get(image_id, ()):
                     self._add(annotation, at)
         self._refuse_strays(annotations, times)
@@ -281,6 +292,8 @@ class _Reader:
         who = f"{self._path}: {who}"
         shape = read_shape(segmentation, who)
         if not isinstance(shape, dict):
+            if len(shape) > 1 and lies_inside(shape):
+                self._inner.append(who)
             return shape
         height, width = shape["size"]
         stated = self._raw.sizes[image]

@@ -7,6 +7,7 @@ evaluation.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -135,15 +136,15 @@ def _said(parts: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _coco(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | None:
     candidates = names.of((".json",))[:_MOST_JSON]
-    documents = [name for name in candidates if _is_coco(source, name)]
+    documents = {name: head for name in candidates if (head := _coco_head(source, name)) is not None}
     if not documents:
         return None
     found: dict[str, dict[str, Any]] = {}
-    for name in documents:
+    for name, head in documents.items():
         folder, _, file = name.rpartition("/")
         part = part_in(file) or part_in(folder.rpartition("/")[2]) or ("train" if len(documents) == 1 else None)
         if part is not None:
-            images = _images_of(source, folder, part)
+            images = _images_of(source, folder, part, _first_picture(head))
             found.setdefault(
                 part, {"annotations": f"{source.root}/{name}", "images": f"{source.root}/{images}".rstrip("/")}
             )
@@ -155,19 +156,33 @@ def _coco(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | N
     )
 
 
-def _is_coco(source: Source, name: str) -> bool:
+def _coco_head(source: Source, name: str) -> bytes | None:
+    """Beginning and end of a COCO file; None where it is none."""
     data = source.read(name, "data_bytes")
     ends = data[:_HEAD] + data[-_HEAD:]
     text = ends.replace(b"\0", b"")  # also UTF-16
-    return b'"images"' in text and (b'"annotations"' in text or b'"categories"' in text)
+    return text if b'"images"' in text and (b'"annotations"' in text or b'"categories"' in text) else None
 
 
-def _images_of(source: Source, folder: str, part: str) -> str:
-    """Where the pictures of a COCO file in `folder` lie."""
+def _first_picture(head: bytes) -> str:
+    """The name of a picture that stands in what was read of a COCO file; "" where none does."""
+    found = re.search(rb'"file_name"\s*:\s*("(?:[^"\\]|\\.)*")', head)
+    try:
+        return str(json.loads(found[1])) if found else ""
+    except ValueError:
+        return ""
+
+
+def _images_of(source: Source, folder: str, part: str, picture: str) -> str:
+    """Where the pictures of a COCO file in `folder` lie: where the one that it names does, else where there are any."""
     above = folder.rpartition("/")[0] if folder else ""
     parts = part_folders(source, above), part_folders(source, f"{above}/images".lstrip("/"))
     named = [places[part] for places in parts if part in places]
     every = [folder, *named, *(f"{above}/{name}".strip("/") for name in _PHOTOS)]
+    if picture:
+        for place in every:
+            if source.find(f"{place}/{picture}".lstrip("/")) is not None:
+                return place
     found = next((place for place in every if any(map(is_image, source.names(place)))), None)
     return next((place for place in every if any(map(is_image, source.below(place)))), "") if found is None else found
 

@@ -17,13 +17,15 @@ from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import listed_classes, pictures_below
-from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
+from suites.vision.labelme import Documents, label_of, part_of, picture_of, stated_size
+from suites.vision.structures import Patch, corners_of, merged
 
 
 @register("dataset", needs={"split": "holdout"})
 class LabelmeDetection(FileDataset):
-    """Polygons, rectangles and circles; points and lines are left out. Shapes of one `group_id` are one object's parts.
+    """Polygons, rectangles, circles and masks; points and lines are left out.
 
+    Shapes of one `group_id` are one object's parts.
     The picture is the file beside the JSON that `imagePath` names; pictures inside of the JSON (`imageData`) are not
     read.
 
@@ -71,12 +73,13 @@ class LabelmeDetection(FileDataset):
                 if image is None:
                     raise missing_picture(f"{source.root}/{document.get('imagePath') or name}")
                 size = stated_size(document)
-                at = intake.raw.add_image(image, size if all(size) else size_of(source, image))
-                _add_objects(intake.raw, at, document, table, f"{source.root}/{name}", masks)
+                at = intake.raw.add_image(image, size if all(size) else size_of(source, image), name)
+                alone = _add_objects(intake.raw, at, document, table, f"{source.root}/{name}", masks)
+                source.passed.note("shapes without an area, such as points", *alone)
         annotated = {stem(name) for name in documents.names}
         self.passed = source.passed
-        alone = (name for name in pictures_below(source) if stem(name) not in annotated)
-        self.unannotated = tuple(sorted(set(alone) - set(intake.raw.files)))
+        loose = (name for name in pictures_below(source) if stem(name) not in annotated)
+        self.unannotated = tuple(sorted(set(loose) - set(intake.raw.files)))
         super().__init__(
             intake, source.table(intake.raw.files), names, unknown_boxes=table.unknown, skip_empty=skip_empty
         )
@@ -84,18 +87,23 @@ class LabelmeDetection(FileDataset):
 
 def _add_objects(
     raw: RawAnnotations, image: int, document: dict[str, Any], table: ClassTable, where: str, masks: bool
-) -> None:
-    """Adds the objects of one file; parts of a group are one object."""
-    objects: dict[tuple[str, Any], list[np.ndarray]] = {}
+) -> list[str]:
+    """Adds the objects of one file, parts of a group as one object; returns which shapes have no area."""
+    alone = []
+    objects: dict[tuple[str, Any], list[np.ndarray | Patch]] = {}
     for number, shape in enumerate(document["shapes"]):
-        part = outline_of(shape, f"{where}: shape {number}")
-        if part is not None:
+        part = part_of(shape, f"{where}: shape {number}")
+        if part is None:
+            alone.append(f"{where}: shape {number} '{label_of(shape)}'")
+        else:
             group = shape.get("group_id")
             which = number if group is None else f"group {group}"
             objects.setdefault((label_of(shape), which), []).append(part)
     for (name, _), parts in objects.items():
         label = table.label(name, where)
         if label is not None:
-            points = np.concatenate(parts)
-            (x1, y1), (x2, y2) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
-            raw.add_box(image, (x1, y1, x2, y2), label, shape=tuple(parts) if masks else None)
+            corners = np.array([corners_of(part) for part in parts])
+            (x1, y1), (x2, y2) = corners[:, :2].min(axis=0).tolist(), corners[:, 2:].max(axis=0).tolist()
+            shape = merged(parts, raw.sizes[image]) if masks else None
+            raw.add_box(image, (x1, y1, x2, y2), label, shape=shape)
+    return alone

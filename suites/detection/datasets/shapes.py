@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any, overload
 
+import cv2
 import numpy as np
 from pycocotools import mask as coco
 
@@ -109,6 +110,17 @@ def read_shape(value: Any, who: str) -> Shape:
     if not kept:
         raise DataError(f"{who}: its segmentation has no polygon of three points or more")
     return kept
+
+
+def lies_inside(parts: Polygons) -> bool:
+    """Whether a polygon of a shape lies in another one, as people draw holes, which COCO's polygons cannot say."""
+    boxes = [(part.min(axis=0), part.max(axis=0)) for part in parts]
+    for (inner, (low, high)), (outer, (first, last)) in permutations(zip(parts, boxes, strict=True), 2):
+        if (low > first).all() and (high < last).all():
+            area = outer.astype(np.float32)
+            if all(cv2.pointPolygonTest(area, (x, y), False) > 0 for x, y in inner.tolist()):
+                return True
+    return False
 
 
 def _read_code(value: Mapping[str, Any], who: str) -> Shape:

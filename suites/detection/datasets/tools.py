@@ -20,6 +20,7 @@ from framework.errors import DataError
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable, size_of
+from suites.detection.datasets.shapes import read_shape
 from suites.detection.datasets.voc import parse_xml
 from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
@@ -29,7 +30,9 @@ from suites.engine.data.skipping import MAX_SKIPPED, SetError
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import held_out, listed_classes
+from suites.vision.structures import Masks, Patch, corners_of, merged
 
+_CVAT = ("box", "polygon", "ellipse", "mask")  # elements that are read
 _ROUND = 64  # points of the polygon in place of an ellipse
 
 
@@ -40,18 +43,20 @@ class Entry:
     Attributes:
         image: its name in the file.
         size: (H, W) as stated; (0, 0) where it is not.
-        objects: label and outline, float64 [P, 2] in pixels, of each.
+        objects: label of each, and its outline, float64 [P, 2] in pixels, or its bitmap.
+        left_out: kinds of shapes without an area, or that are not read, one a shape.
         problem: why it cannot be used; "" where it can.
     """
 
     image: str
     size: tuple[int, int] = (0, 0)
-    objects: list[tuple[str, np.ndarray]] = field(default_factory=list)
+    objects: list[tuple[str, np.ndarray | Patch]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     problem: str = ""
 
 
 class ToolDetection(FileDataset):
-    """Boxes and polygons of a tool's file, and the pictures that it names, in its folder or below.
+    """Boxes, polygons and masks of a tool's file, and the pictures that it names, in its folder or below.
 
     Args:
         root: The folder of the pictures, a `.zip` of it (read in place), or a folder inside a zip.
@@ -97,6 +102,8 @@ class ToolDetection(FileDataset):
         intake = Intake(f"{type(self).__name__} {root} {annotations}", bad_images, max_skipped, masks=masks)
         for entry in entries:
             with intake.image():
+                for kind in sorted(set(entry.left_out)):
+                    source.passed.note(f"images with shapes of the kind '{kind}'", f"{source.root}/{entry.image}")
                 _take(intake, source, entry, files[entry.image], table, f"{source.root}/{annotations}")
         self.passed = source.passed
         super().__init__(
@@ -122,13 +129,13 @@ def _take(intake: Intake, source: Source, entry: Entry, file: str | None, table:
         raise DataError(f"{where}: {entry.image}: {entry.problem}")
     if file is None:
         raise missing_picture(f"{source.root}/{entry.image}")
-    at = intake.raw.add_image(file, entry.size if all(entry.size) else size_of(source, file))
-    for name, outline in entry.objects:
+    size = entry.size if all(entry.size) else size_of(source, file)
+    at = intake.raw.add_image(file, size, entry.image)
+    for name, part in entry.objects:
         label = table.label(name, f"{where}: {entry.image}")
         if label is not None:
-            (x1, y1), (x2, y2) = outline.min(axis=0).tolist(), outline.max(axis=0).tolist()
-            shape = (outline,) if intake.raw.shapes is not None else None
-            intake.raw.add_box(at, (x1, y1, x2, y2), label, shape=shape)
+            shape = merged([part], size) if intake.raw.shapes is not None else None
+            intake.raw.add_box(at, corners_of(part), label, shape=shape)
 
 
 def _rectangle(x1: float, y1: float, x2: float, y2: float, degrees: float = 0.0) -> np.ndarray:
@@ -155,7 +162,7 @@ def _ellipse(x: float, y: float, width: float, height: float) -> np.ndarray:
 
 @register("dataset", needs={"split": "holdout"})
 class CvatDetection(ToolDetection):
-    """CVAT for images 1.1: boxes, turned boxes, polygons and ellipses; points, lines and masks are left out."""
+    """CVAT for images 1.1: boxes, turned boxes, polygons, ellipses and masks; points and lines are left out."""
 
     @staticmethod
     def parse(source: Source, name: str) -> tuple[list[str], list[Entry]]:
@@ -171,13 +178,14 @@ def _cvat_entry(image: Any) -> Entry:
     found = Entry(str(image.get("name") or ""))
     try:
         found.size = int(image.get("height") or 0), int(image.get("width") or 0)
-        found.objects = [(str(shape.get("label") or ""), outline) for shape, outline in _cvat_shapes(image)]
-    except (TypeError, ValueError) as error:
+        found.objects = [(str(shape.get("label") or ""), part) for shape, part in _cvat_shapes(image)]
+        found.left_out = [shape.tag for shape in image if shape.tag not in (*_CVAT, "tag")]
+    except (TypeError, ValueError, DataError) as error:
         found.problem = f"cannot be read ({error})"
     return found
 
 
-def _cvat_shapes(image: Any) -> Iterator[tuple[Any, np.ndarray]]:
+def _cvat_shapes(image: Any) -> Iterator[tuple[Any, np.ndarray | Patch]]:
     for shape in image:
         if shape.tag == "box":
             x1, y1, x2, y2 = (number_in(shape.get(key)) for key in ("xtl", "ytl", "xbr", "ybr"))
@@ -186,6 +194,9 @@ def _cvat_shapes(image: Any) -> Iterator[tuple[Any, np.ndarray]]:
             yield shape, _polygon([list(map(float, pair.split(","))) for pair in shape.get("points", "").split(";")])
         elif shape.tag == "ellipse":
             yield shape, _ellipse(*(number_in(shape.get(key)) for key in ("cx", "cy", "rx", "ry")))
+        elif shape.tag == "mask":
+            runs = [int(run) for run in shape.get("rle", "").split(",")]
+            yield shape, Patch.of_rows(runs, *(int(shape.get(key)) for key in ("left", "top", "width", "height")))
 
 
 @register("dataset", needs={"split": "holdout"})
@@ -236,6 +247,8 @@ def _via_entry(image: Mapping[str, Any], key: str) -> Entry:
                 value = (region.get("region_attributes") or {}).get(key, "object" if not key else "")
                 chosen = [name for name, on in value.items() if on] if isinstance(value, dict) else [str(value)]
                 found.objects.append((chosen[0] if len(chosen) == 1 else "", outline))
+            else:
+                found.left_out.append(str(region["shape_attributes"]["name"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         found.problem = f"a region cannot be read ({type(error).__name__}: {error})"
     return found
@@ -258,7 +271,7 @@ def _via_outline(shape: Mapping[str, Any]) -> np.ndarray | None:
 
 @register("dataset", needs={"split": "holdout"})
 class DatumaroDetection(ToolDetection):
-    """Datumaro's JSON: boxes and polygons; labels of images, points and masks are left out."""
+    """Datumaro's JSON: boxes, polygons and masks; labels of images and points are left out."""
 
     @staticmethod
     def parse(source: Source, name: str) -> tuple[list[str], list[Entry]]:
@@ -285,7 +298,12 @@ def _datumaro_entry(item: Any, labels: Sequence[str]) -> Entry:
                 found.objects.append((_name(labels, each["label_id"]), _rectangle(x, y, x + width, y + height)))
             elif each["type"] == "polygon":
                 found.objects.append((_name(labels, each["label_id"]), _polygon(each["points"])))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            elif each["type"] == "mask":
+                bitmap = Masks((read_shape(each["rle"], "a mask"),), (0, 0)).bitmaps()[0]
+                found.objects.append((_name(labels, each["label_id"]), Patch(bitmap, 0, 0)))
+            elif each["type"] != "label":
+                found.left_out.append(str(each["type"]))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, DataError) as error:
         found.problem = f"an item cannot be read ({type(error).__name__}: {error})"
     return found
 

@@ -35,7 +35,7 @@ class VocDetection(FileDataset):
 
     Args:
         root: The folder that holds these, a `.zip` of it (read in place), or a folder inside a zip.
-            `annotations/` and `images/` are taken too.
+            `annotations/` and `images/` are taken too; else the XML files lie beside the pictures, also in folders.
         split: Name of a list in `ImageSets/Main`; None takes every annotation. With `holdout`, "train"
             or "val".
         classes: Class names in label order. None: the lines of classes.txt, labels.txt or label_list.txt in
@@ -131,9 +131,9 @@ class _Layout:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        beside = not _first(source, _ANNOTATIONS) and any(ending(name) == ".xml" for name in source.names())
+        beside = not _first(source, _ANNOTATIONS) and any(ending(name) == ".xml" for name in source.below())
         self.annotations = "" if beside else source.first_folder(_ANNOTATIONS, "annotation folder")
-        alone = beside and not _first(source, _IMAGES)  # pictures and XML in one folder, as labelImg and Roboflow write
+        alone = beside and not _first(source, _IMAGES)  # pictures and XML together, as labelImg and Roboflow write
         self.images = "" if alone else source.first_folder(_IMAGES, "image folder")
         self._image_files = pictures_below(source, self.images)
         self._pictures, self._by_stem = Finder(self._image_files), Stems(self._image_files, preferred=IMAGE_SUFFIXES)
@@ -222,7 +222,7 @@ class _Reader:
     def add(self, image: str, xml_name: str, root: ET.Element) -> None:
         size = root.find("size")
         height, width = (0, 0) if size is None else (self._int(size, k, xml_name) for k in ("height", "width"))
-        at = self.raw.add_image(image, (height, width))
+        at = self.raw.add_image(image, (height, width), xml_name)
         original = re.match(r"The VOC\d{4} Database", (root.findtext("source/database") or "").strip())
         one_based = original is not None if self._one_based is None else self._one_based
         for element in root.iter("object"):

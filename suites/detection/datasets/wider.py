@@ -20,6 +20,7 @@ from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.sample import GroundTruth, Sample
 from suites.engine.data.files import Source
+from suites.engine.data.intake.texts import decoded, lines_of
 from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source, read_file
@@ -79,7 +80,7 @@ class WiderFace(FileDataset):
                 if not source.exists(name):
                     raise missing_picture(f"{source.root}/{name}")
                 size = image_size(source.read(name)) or (0, 0)
-                at = intake.raw.add_image(name, size)
+                at = intake.raw.add_image(name, size, name)
                 if landmarks is not None:
                     face = _inside(face, size)
                 for box, invalid in zip(face.boxes, face.invalid, strict=True):
@@ -214,7 +215,7 @@ def _landmarks_of(path: Path) -> list[_Entry]:
 
 
 def _entries(file: str, data: bytes, begins: Callable[[str], bool]) -> list[_Entry]:
-    lines = data.decode("utf-8", "replace").splitlines()
+    lines = lines_of(decoded(data, file))
     full = [at for at, line in enumerate(lines) if line.strip()]
     starts = sorted({*full[:1], *(at for at in full if begins(lines[at]))})
     return [_Entry(file, lines, first, end) for first, end in pairwise([*starts, len(lines)])]

@@ -244,7 +244,7 @@ class _Reader:
                 if problem is not None:
                     raise problem
                 height, width = size_of(self._source, image)
-                at = self._intake.raw.add_image(image, (height, width))
+                at = self._intake.raw.add_image(image, (height, width), image)
                 sure += sum([self._add_line(at, line, keypoints, (width, height)) for line in lines])
         if sure:
             _log.info("%s: %d lines end with a confidence, which is left out", self._source.root, sure)

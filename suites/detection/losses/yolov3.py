@@ -15,8 +15,9 @@ from framework import ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
-from suites.detection.grid import Grid, Level, box_of, decode_boxes, make_grid, place_in_cell
+from suites.detection.grid import Grid, Level, box_of, decode_boxes, make_grid, place_in_cell, points_of
 from suites.detection.losses.boxes import box_loss, iou_loss
+from suites.detection.losses.landmarks import PointsLoss
 from suites.detection.models.base import Targets
 from suites.engine.registry import register
 
@@ -115,7 +116,13 @@ class YOLOv3Loss:
         self.ignore_iou, self.label_smooth, self.iou = ignore_iou, label_smooth, iou
 
     def __call__(
-        self, outputs: Sequence[Tensor], levels: Sequence[Level], targets: Targets, form: OutputForm | int
+        self,
+        outputs: Sequence[Tensor],
+        levels: Sequence[Level],
+        targets: Targets,
+        form: OutputForm | int,
+        marks: Sequence[Tensor] = (),
+        points: PointsLoss | None = None,
     ) -> dict[str, Tensor]:
         """The terms by name, each a scalar.
 
@@ -124,15 +131,26 @@ class YOLOv3Loss:
             levels: stride and anchors of each.
             targets: the ground truth.
             form: what the numbers mean; K alone for (tx, ty, tw, th, object, classes).
+            marks: of each level [N, H, W, A * 3 L], for each anchor the codes of L points, then whether each is seen.
+            points: what these cost, where there are some.
         """
         form = OutputForm(form) if isinstance(form, int) else form
         with no_grad():
             best = _best_anchors(targets.boxes, np.concatenate([level.anchors for level in levels]))
-        parts = [self._level(o, v, targets, best, form) for o, v in zip(outputs, levels, strict=True)]
+        points_of_levels: Sequence[Tensor | None] = marks or [None] * len(levels)
+        pairs = zip(outputs, levels, points_of_levels, strict=True)
+        parts = [self._level(o, v, targets, best, form, m, points) for o, v, m in pairs]
         return {name: _total([part[name] for part in parts]) for name in parts[0]}
 
     def _level(
-        self, output: Tensor, level: Level, targets: Targets, best: Tensor, form: OutputForm
+        self,
+        output: Tensor,
+        level: Level,
+        targets: Targets,
+        best: Tensor,
+        form: OutputForm,
+        marks: Tensor | None,
+        points: PointsLoss | None,
     ) -> dict[str, Tensor]:
         """The terms of one level."""
         raw = ops.reshape(output, shape=(0, -1, form.width))  # [N, P, width]
@@ -170,6 +188,9 @@ class YOLOv3Loss:
                 gt_iou = ops.clip(1.0 - iou_loss(boxes.detach(), targets.boxes), min=0.0, max=1.0)
             aware = ops.sigmoid_cross_entropy(pred_iou, ops.expand_dims(gt_iou, axis=-1)) * weight
             terms["loss_iou_aware"] = _mean_of_images(aware)
+        if marks is not None and points is not None:
+            each = _points(marks, level, match, targets, points)
+            terms |= {name: ops.mean(ops.sum(term * match.weight, axes=(1,))) for name, term in each.items()}
         return terms
 
     def _background(self, raw: Tensor, level: Level, grid: Grid, match: _Matches, targets: Targets) -> Tensor:
@@ -181,6 +202,18 @@ class YOLOv3Loss:
         matched = ops.scatter_add(flat, ops.reshape(match.index, shape=(-1,)), ops.reshape(positive, shape=(-1,)))
         unmatched = ops.cast(ops.reshape_like(matched, below) <= 0.0, dtype="float32")
         return ops.expand_dims(below * unmatched, axis=-1)
+
+
+def _points(marks: Tensor, level: Level, match: _Matches, targets: Targets, loss: PointsLoss) -> dict[str, Tensor]:
+    """What the points of each box cost, [N, M], where a level predicts them."""
+    if targets.landmarks is None:
+        raise AttributeValueError("YOLOv3Loss: learns from points, but the targets have none")
+    count = int(targets.landmarks.shape[2])
+    rows = ops.gather(ops.reshape(marks, shape=(-1, 3 * count)), match.index)  # [N, M, 3 L]
+    codes, logits = ops.split(rows, axis=2, sizes=(2 * count, count))
+    codes = ops.reshape(codes, shape=(0, 0, count, 2))
+    points = points_of(codes, match.cell, match.anchor, level)
+    return loss(codes, logits, points, match.anchor, _size(targets.boxes), targets.landmarks)
 
 
 def _best_anchors(boxes: Tensor, anchors: np.ndarray) -> Tensor:

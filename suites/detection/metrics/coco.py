@@ -23,11 +23,10 @@ from suites.detection.metrics.base import Evaluator
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register
 from suites.engine.reporting import Curves, Plot
-from suites.vision.pose import COCO_SIGMAS
+from suites.vision.pose import sigmas_of
 from suites.vision.structures import Boxes, Instances, Masks
 
 _DRAWN_OVERLAPS = (0, 5, 8)  # of IoU 0.50 to 0.95: 0.50, 0.75, 0.90
-_SIGMA = 0.05  # of OKS, of points that are not COCO's
 _COCOS = 100  # detections of an image that COCO's own figures count
 _AREAS = ("", "s", "m", "l")  # pycocotools' order
 
@@ -65,8 +64,7 @@ class CocoEvaluator(Evaluator):
             raise AttributeValueError(
                 f"CocoEvaluator: sigmas is {list(sigmas)}; it needs a positive number for each of {points} points"
             )
-        ours = COCO_SIGMAS if points == len(COCO_SIGMAS) else (_SIGMA,) * points
-        self._sigmas = np.array(ours if sigmas is None else sigmas)
+        self._sigmas = np.array(sigmas_of(points) if sigmas is None else sigmas)
         self._curves: dict[str, list[Plot]] = {}  # by kind
 
     def compute(self) -> dict[str, float]:

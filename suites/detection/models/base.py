@@ -63,6 +63,7 @@ class Detections:
         counts: int32 [N], how many of an image's D rows are detections.
         masks: float32 [N, D, S, S], how likely each cell of a grid over the box belongs to the object; or None.
         landmarks: float32 [N, D, L, 2], (x, y) in pixels of the network's input; or None.
+        seen: float32 [N, D, L], how sure each of the landmarks is to be seen, 0 to 1; or None.
         heatmaps: float32 [N, D, S, S, L], how likely each cell of a grid over the box holds each point; or None.
     """
 
@@ -73,6 +74,7 @@ class Detections:
     masks: Tensor | None = None
     landmarks: Tensor | None = None
     heatmaps: Tensor | None = None
+    seen: Tensor | None = None
 
     @classmethod
     def of_rows(cls, rows: Tensor, counts: Tensor) -> Detections:

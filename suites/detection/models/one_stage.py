@@ -6,6 +6,7 @@ Letters: N batch, H W image size.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class OneStageDetector(Detector):
         neck: what lies between.
         pretrained: name or file of published weights of the whole detector; see docs/howto/pretrained.md.
     """
+
+    answer_side: ClassVar[int | None] = None  # of the drawn image that `answers` shows it; by default two multiples
 
     def __init__(
         self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck], pretrained: str | None = None
@@ -54,7 +57,7 @@ class OneStageDetector(Detector):
         if not self.backbone.as_published:
             return {}
         with no_grad():
-            levels = self(drawn_image(2 * max(64, self.size_multiple)))
+            levels = self(drawn_image(self.answer_side or 2 * max(64, self.size_multiple)))
         return {f"level_{i}": level.numpy().reshape(-1, level.shape[-1]).mean(axis=0) for i, level in enumerate(levels)}
 
     def losses(self, images: Tensor, targets: Targets) -> Mapping[str, Tensor | Loss]:

@@ -6,7 +6,7 @@ Letters: N batch, H W a level's grid, A anchors a cell, K classes, C_s channels 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,9 +14,11 @@ import numpy as np
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
-from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
+from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, points_of, split_anchors
 from suites.detection.losses import YOLOv3Loss
+from suites.detection.losses.landmarks import PointsLoss
 from suites.detection.losses.yolov3 import OutputForm
+from suites.detection.matching import rows_of
 from suites.detection.models import openmmlab_names, paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, NoNeck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
@@ -27,6 +29,7 @@ from suites.vision.augmentation.pipeline import image_sizes
 from suites.vision.backbones import Backbone, DarknetCfg
 from suites.vision.backbones.darknet_cfg import output_strides
 from suites.vision.backbones.naming import conv, darknet_units
+from suites.vision.pose import Pose
 
 
 class DarknetNeck(Neck):
@@ -129,7 +132,7 @@ class _ObjectBias:
         return bias.reshape(-1)
 
 
-@register("head")
+@register("head", needs={"points": "pose"})
 class YOLOv3Head(Head):
     """A 3x3 convolution and a 1x1 one for each level; A anchors a cell, 5 + K numbers each, 6 + K with `iou_aware`.
 
@@ -146,7 +149,12 @@ class YOLOv3Head(Head):
             for YOLOv3.
         iou_aware: share f of the overlap that is predicted too in the score, object^(1 - f) * overlap^f (Wu et al.
             2019, arXiv:1912.05992; PP-YOLO has 0.4). None predicts none.
+        pose: points of each object, which further 1x1 convolutions `mark_outs.I` find: of each anchor x and y of the L
+            points, then how sure each is to be seen (YOLO-Pose, Maji et al. 2022, arXiv:2204.06806).
+        points: what these cost.
     """
+
+    new_tensors = ("mark_outs",)  # files of networks without points lack them
 
     def __init__(
         self,
@@ -160,6 +168,8 @@ class YOLOv3Head(Head):
         tip_channels: tuple[int, ...] | None = None,
         scale_xy: float | tuple[float, ...] = 1.0,
         iou_aware: float | None = None,
+        pose: Pose | None = None,
+        points: PointsLoss | None = None,
     ) -> None:
         super().__init__()
         if num_classes < 1:
@@ -193,21 +203,43 @@ class YOLOv3Head(Head):
             )
             for t, v in zip(tips or in_channels, self.levels, strict=True)
         )
+        self.pose, self.points = pose, points or PointsLoss()
+        count = 0 if pose is None else len(pose.names)
+        self.mark_outs = nn.LayerList()
+        if pose is not None:
+            self.points.of(count)
+            self.mark_outs = nn.LayerList(
+                nn.Conv2d(t, len(v.anchors) * 3 * count, 1, initializer=nn.init.Normal(0.01))
+                for t, v in zip(tips or in_channels, self.levels, strict=True)
+            )
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """Raw predictions [N, H_s, W_s, A * (5 + K)] of each level; A * (6 + K) with `iou_aware`."""
-        if len(self.tips):
-            maps = [tip(x) for tip, x in zip(self.tips, maps, strict=True)]
-        return [out(x) for out, x in zip(self.outs, maps, strict=True)]
+        return self._outputs(self._tipped(maps))
 
     def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
         """Loss terms by name, each a scalar."""
-        return self.loss(self(maps), self.levels, targets, self.form)
+        maps = self._tipped(maps)
+        return self.loss(self._outputs(maps), self.levels, targets, self.form, self._marks(maps), self.points)
+
+    def _tipped(self, maps: Sequence[Tensor]) -> Sequence[Tensor]:
+        """What the 1x1 convolutions read."""
+        return [tip(x) for tip, x in zip(self.tips, maps, strict=True)] if len(self.tips) else maps
+
+    def _outputs(self, tipped: Sequence[Tensor]) -> list[Tensor]:
+        return [out(x) for out, x in zip(self.outs, tipped, strict=True)]
+
+    def _marks(self, tipped: Sequence[Tensor]) -> list[Tensor]:
+        """Raw points [N, H_s, W_s, A * 3 L] of each level; none without a pose."""
+        return [out(x) for out, x in zip(self.mark_outs, tipped, strict=True)] if self.pose is not None else []
 
     def scored_boxes(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """All predictions: boxes [N, M, 4] in pixels of the input, scores [N, M, K]."""
+        return self._scored(self._tipped(maps))
+
+    def _scored(self, tipped: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         boxes, scores = [], []
-        for output, level in zip(self(maps), self.levels, strict=True):
+        for output, level in zip(self._outputs(tipped), self.levels, strict=True):
             raw = ops.reshape(output, shape=(0, -1, self.form.width))
             boxes.append(decode_boxes(raw, make_grid(level, output), level))
             _, _, objectness, iou, logits = self.form.split(raw)
@@ -223,7 +255,26 @@ class YOLOv3Head(Head):
 
     def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
         """What it finds, in pixels of the input."""
-        return self.postprocess(*self.scored_boxes(maps))
+        tipped = self._tipped(maps)
+        found, index = self.postprocess.indexed(*self._scored(tipped))
+        if self.pose is None:
+            return found
+        rows = rows_of(self._points(self._marks(tipped)), ops.maximum(index, 0))  # [N, D, 3 L]
+        count = len(self.pose.names)
+        points, seen = ops.split(rows, axis=2, sizes=(2 * count, count))
+        return replace(found, landmarks=ops.reshape(points, shape=(0, 0, count, 2)), seen=seen)
+
+    def _points(self, marks: Sequence[Tensor]) -> Tensor:
+        """Of all predictions x and y of the points in pixels of the input, and how sure each is seen: [N, P, 3 L]."""
+        assert self.pose is not None
+        parts, count = [], len(self.pose.names)
+        for output, level in zip(marks, self.levels, strict=True):
+            grid = make_grid(level, output)
+            codes, logits = ops.split(ops.reshape(output, shape=(0, -1, 3 * count)), axis=2, sizes=(2 * count, count))
+            cell = ops.stack([grid.x, grid.y], axis=1)  # [P, 2]
+            points = points_of(ops.reshape(codes, shape=(0, -1, count, 2)), cell, grid.anchors, level)
+            parts.append(ops.concat([ops.flatten(points, start=2, end=3), ops.sigmoid(logits)], axis=2))
+        return ops.concat(parts, axis=1)
 
 
 @register("detector")
@@ -248,6 +299,8 @@ class YOLOv3(OneStageDetector):
     ) -> None:
         super().__init__(backbone, head, neck or Factory.of(YOLOv3Neck), pretrained)
         self.size_multiple = max(self.neck.strides)
+        self.pose = self.head.pose if isinstance(self.head, YOLOv3Head) else None
+        self.landmarks = 0 if self.pose is None else len(self.pose.names)
 
     def class_rows(self) -> dict[str, ClassRows]:
         """Of each level A times (tx, ty, tw, th, object, classes), with the overlap where it is predicted."""

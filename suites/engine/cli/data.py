@@ -90,9 +90,10 @@ def _config_for(source: Path, overrides: list[str]) -> tuple[Config, str]:
     if not answers.found and answers.refused:
         raise DataError("; or as another format: ".join(answers.refused[:_REFUSALS]))
     if not answers.found:
+        why = f" ({'; '.join(answers.other[:_REFUSALS])})" if answers.other else ""
         raise ConfigError(
-            f"data check: {source} is no config, and no suite knows what data it holds; `paddock data check CONFIG "
-            "-o data.root=...` checks it as a config reads it, docs/howto/data.md lists the formats"
+            f"data check: {source} is no config, and no suite knows what data it holds{why}; `paddock data check "
+            "CONFIG -o data.root=...` checks it as a config reads it, docs/howto/data.md lists the formats"
         )
     first, *others = answers.found
     print(f"{source}: {first.what}")

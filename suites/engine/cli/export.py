@@ -41,7 +41,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             return _adapter(a.run, a.output, a.weights)
         from framework.sealing import Seal
         from suites.engine.predict.inference import export_run
-        from suites.engine.predict.quantizing import Quantization
+        from suites.engine.predict.quantizing import Quantization, rounding_of
 
         how = None
         if a.quantize:
@@ -53,6 +53,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 a.calibration_inputs,
                 tuple(a.keep),
                 tables=not a.float_tables,
+                **rounding_of(a),
             )
         seal = Seal(a.encrypt, a.sign) if a.encrypt or a.sign else None
         done = export_run(
@@ -62,7 +63,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:
             said = f"{len(done.quantized.matched)} products, tables and convolutions in 8 bits"
-            print("\n".join([said, *done.quantized.missed]))
+            print("\n".join([said, *done.quantized.missed, *done.rounding]))
         if seal is not None:
             made = [word for word, key in (("signed", a.sign), ("encrypted", a.encrypt)) if key]
             print(f"it is {' and '.join(made)}: docs/howto/sealed.md says how it is opened")
@@ -78,7 +79,8 @@ def _expect_used(parser: argparse.ArgumentParser, a: argparse.Namespace) -> None
     from framework.errors import ConfigError
     from suites.engine.command_line import given_options
 
-    measured = ("method", "calibration_batches", "calibration", "calibration_inputs")
+    rounding = ("equalization", "adaround", "adaround_steps", "adaround_seconds", "adaround_megabytes")
+    measured = ("method", "calibration_batches", "calibration", "calibration_inputs", *rounding)
     if a.quantize is None:
         idle, needs = given_options(parser, a, (*measured, "keep", "float_tables")), "without --quantize"
     elif a.quantize == "dynamic":
@@ -113,6 +115,8 @@ def _add_seal(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_quantization(parser: argparse.ArgumentParser) -> None:
+    from suites.engine.command_line import add_rounding_options
+
     said = "matrix products and convolutions in 8 bits; see docs/howto/quantization.md"
     group = parser.add_argument_group("8 bits", said)
     group.add_argument(
@@ -135,4 +139,5 @@ def _add_quantization(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32, e.g. '*.pooler.*'"
     )
+    add_rounding_options(group)
     group.add_argument("--float-tables", action="store_true", help="tables of embeddings stay in float32")

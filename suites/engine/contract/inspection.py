@@ -180,8 +180,12 @@ def _finding(
 
 
 def class_findings(counts: Mapping[str, int], noun: str, rare: int) -> list[Finding]:
-    """Return warnings of classes without a sample, and of those with fewer than `rare`; `noun` names samples."""
+    """Return warnings of classes without a sample, of those with fewer than `rare`, and of one class alone.
+
+    `noun` names samples.
+    """
     absent = [name for name, count in counts.items() if not count]
+    there = {name: count for name, count in counts.items() if count}
     few = [f"{name}: {count}" for name, count in counts.items() if 0 < count < rare]
     findings = []
     if absent:
@@ -189,6 +193,10 @@ def class_findings(counts: Mapping[str, int], noun: str, rare: int) -> list[Find
         findings.append(Finding("warning", text, advice="they cannot be learnt or measured here; correct `classes`"))
     if few:
         findings.append(Finding("warning", f"{len(few)} classes have fewer than {rare} {noun}", tuple(few)))
+    if len(there) == 1:
+        ((name, count),) = there.items()
+        advice = "a classifier learns to tell classes apart: add samples of others, as training refuses such a set"
+        findings.append(Finding("warning", f"all {count} {noun} are of one class, '{name}'", advice=advice))
     return findings
 
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, cast
 
 from framework.errors import DataError, PaddockError
 from suites.engine.data.files import Source
@@ -58,15 +59,28 @@ class Answers:
     Attributes:
         found: what it may be, the most certain first.
         refused: why suites whose kind it seems to be cannot read it, each reason once.
+        other: why it is of no suite's kind, where a suite can tell.
     """
 
     found: list[Recognised]
     refused: list[str]
+    other: list[str]
 
 
 ROLE = "recogniser"  # a suite has one at most
 Recogniser = Callable[[Path], Recognised | None]
-Wrapped = Callable[[Path], Recognised | None]
+
+
+class Wrapped(Protocol):
+    """A recogniser of files with some endings, and of folders and zips; None for what it does not look at.
+
+    Called, it answers None for data of another kind too; `told` raises the reason, an OtherKindError.
+    """
+
+    told: Recogniser
+
+    def __call__(self, path: Path, /) -> Recognised | None:
+        """What a path is taken for, None for data of another kind."""
 
 
 def recogniser(files: Sequence[str] = (), *, folders: bool = True) -> Callable[[Recogniser], Wrapped]:
@@ -81,41 +95,50 @@ def recogniser(files: Sequence[str] = (), *, folders: bool = True) -> Callable[[
     """
 
     def wrap(look: Recogniser) -> Wrapped:
-        @functools.wraps(look)
-        def recognise(path: Path) -> Recognised | None:
+        def told(path: Path) -> Recognised | None:
             inside = path.is_dir() or path.suffix.lower() == ".zip"
             if not (folders if inside else path.suffix.lower() in files):
                 return None
             try:
                 return look(path)
-            except OtherKindError:
-                return None
             except OSError as error:
                 raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
-        return recognise
+        @functools.wraps(look)
+        def recognise(path: Path) -> Recognised | None:
+            try:
+                return told(path)
+            except OtherKindError:
+                return None
+
+        found = cast(Wrapped, recognise)
+        found.told = told
+        return found
 
     return wrap
 
 
 def recognise(path: Path) -> Answers:
     """What all suites say of a folder or file."""
-    found, refused = [], []
+    found, refused, other = [], [], []
     for recogniser in _recognisers():
         try:
-            found.append(recogniser(path))
+            found.append(recogniser.told(path))
+        except OtherKindError as error:
+            other.append(str(error))
         except PaddockError as error:
             refused.append(str(error))
     known = sorted((each for each in found if each is not None), key=lambda each: -each.certainty)
-    return Answers(known, list(dict.fromkeys(refused)))
+    return Answers(known, list(dict.fromkeys(refused)), list(dict.fromkeys(other)))
 
 
-def _recognisers() -> list[Recogniser]:
+def _recognisers() -> list[Wrapped]:
     for suite in suite_names():
         with contextlib.suppress(ImportError):  # of a library that only this suite needs
             load_suites([suite])
     views = [REGISTRY.seen_by(suite) for suite in REGISTRY.suites()]
-    return [view.get(ROLE, name) for view in views for name in view.names(ROLE)]
+    found: list[Any] = [view.get(ROLE, name) for view in views for name in view.names(ROLE)]
+    return found
 
 
 def classes_in(path: Path) -> tuple[Source, list[str], str]:

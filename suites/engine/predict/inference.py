@@ -45,7 +45,7 @@ from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import predict_items
 from suites.engine.predict.model import Memory, bytes_of, chunks, in_turns
 from suites.engine.predict.model import Model as Model
-from suites.engine.predict.quantizing import Quantization, quantize_for
+from suites.engine.predict.quantizing import Quantization, quantize_for, rounding_said
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.train.profiling import StepProfile
 from suites.engine.weights.eight_bits import eight_bits_of
@@ -59,7 +59,10 @@ ONNX = "model.onnx"  # what `export_run` names it
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was exported and how far it is from the model it came from; `quantized`: what is in 8 bits."""
+    """What was exported and how far it is from the model it came from.
+
+    `quantized`: what is in 8 bits; `rounding`: lines on how layers were equalised and weights rounded.
+    """
 
     inputs: list[str]
     outputs: list[str]
@@ -67,6 +70,7 @@ class ExportReport:
     largest_difference: float
     fixed_shapes: list[str]
     quantized: PassReport
+    rounding: list[str]
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ def open_model(
     if not is_export(path) and not (path / "config.yml").is_file() and (path / ONNX).is_file():
         path = path / ONNX
     open_file = _FILES.get(path.suffix) if path.is_file() else None
-    if path.exists():
+    if path.exists() and not is_export(path):  # that of an export is looked for where its program is read
         expect_sealed(path)
     if open_file is not None or is_export(path):
         if others:
@@ -271,6 +275,7 @@ def export_run(
         largest_difference=_difference(list(expected.values()), found),
         fixed_shapes=exported.shape_reads,
         quantized=explain(exported)["quantize"],
+        rounding=rounding_said(exported),
     )
 
 

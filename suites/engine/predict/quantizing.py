@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import logging
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from framework.errors import AttributeValueError, ConfigError, DataError
+from framework.graph.explanation import explain
 from framework.graph.ir import Program
-from framework.quantization import quantize
+from framework.quantization import AdaRound, quantize
 from suites.engine.config.building import limited
 from suites.engine.config.settings import DataSettings
 from suites.engine.contract.processor import Processor
@@ -36,6 +39,8 @@ class Quantization:
         keep: patterns of names of weights that stay in float32, such as "*.pooler.*".
         smallest: what has fewer weights stays in float32.
         tables: round tables of embeddings too.
+        equalization: by what mode "static" equalises neighbouring layers, see `framework.quantization.equalize`.
+        adaround: how mode "static" learns to round weights; None for the nearest whole number.
     """
 
     mode: str = "dynamic"
@@ -46,13 +51,32 @@ class Quantization:
     keep: tuple[str, ...] = ()
     smallest: int = 4096
     tables: bool = True
+    equalization: str | None = None
+    adaround: AdaRound | None = None
 
     def __post_init__(self) -> None:
         for name in ("batches", "inputs"):
             if (count := getattr(self, name)) < 1:
                 raise AttributeValueError(f"quantization: {name} is {count}; calibration needs at least 1")
-        if self.calibration and self.mode != "static":
-            raise AttributeValueError(f"quantization: calibration is of mode static, not {self.mode}; leave it out")
+        for name in ("calibration", "equalization", "adaround"):
+            if getattr(self, name) and self.mode != "static":
+                raise AttributeValueError(f"quantization: {name} is of mode static, not {self.mode}; leave it out")
+
+
+def rounding_of(a: Namespace) -> dict[str, Any]:
+    """Settings of a `Quantization` that the options of `suites.engine.command_line.add_rounding_options` ask for.
+
+    Raises:
+        ConfigError: bounds of `--adaround` without it.
+        AttributeValueError: one of them is out of range.
+    """
+    bounds = {
+        name: v for name in ("steps", "seconds", "megabytes") if (v := getattr(a, f"adaround_{name}")) is not None
+    }
+    if bounds and not a.adaround:
+        idle = ", ".join(f"--adaround-{name}" for name in bounds)
+        raise ConfigError(f"{idle} would do nothing without --adaround; leave it out")
+    return {"equalization": a.equalization, "adaround": AdaRound(**bounds, say=print) if a.adaround else None}
 
 
 def quantize_for(
@@ -74,7 +98,19 @@ def quantize_for(
         keep=how.keep,
         smallest=how.smallest,
         tables=how.tables,
+        equalization=how.equalization,
+        adaround=how.adaround,
     )
+
+
+def rounding_said(program: Program) -> list[str]:
+    """What equalisation and AdaRound came to: a line each, and those that tell of what was left alone."""
+    found = explain(program)
+    pairs, layers = found["equalize"], found["adaround"]
+    said = [f"{len(pairs.matched)} pairs of layers equalised", *pairs.missed] if pairs.matched or pairs.missed else []
+    if layers.matched or layers.missed:
+        said += [f"the rounding of {len(layers.matched)} layers learnt", *layers.missed]
+    return said
 
 
 def calibration_batches(

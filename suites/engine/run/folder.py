@@ -29,6 +29,7 @@ from framework.confined import confine, expect_no_way_out
 from framework.errors import CheckpointError, ConfigError
 from framework.outside import read_json
 from suites.engine.config import Config, load_config
+from suites.engine.config.tree.paths import format_path
 from suites.engine.predict.evaluation import item_predictor
 from suites.engine.predict.items import Predict
 from suites.engine.reporting.cases import draw_cases
@@ -60,6 +61,7 @@ _CHANGEABLE = (
     "runtime.limits",
     "runtime.detect_anomaly",
 )
+_NAMES = ("suite", "type")  # keys whose values are never paths, though a run may be called so
 _PLACES = ("root", "roots", "folder")  # keys of the data that say where they lie; what they are is compared apart
 
 
@@ -87,8 +89,8 @@ class RunFolder:
     def create(cls, path: Path, config: Config, *, overwrite: bool = False) -> RunFolder:
         """Make a new run folder, own it, and write what it starts from.
 
-        Raises ConfigError if somebody owns the folder, if it holds a run and `overwrite` is off, or if it holds
-        anything else.
+        Raises ConfigError if somebody owns the folder, if it holds a run and `overwrite` is off or `config` names
+        something in it, such as a teacher or weights, or if it holds anything else.
         """
         run = cls(path)
         run._refuse_strangers()  # before a lock file appears in a folder that is no run
@@ -96,6 +98,7 @@ class RunFolder:
             run._refuse_strangers()
             if not overwrite:
                 run._refuse_runs()
+            run._refuse_sources(config)
             run._clear()
             remove_leftovers(path)
             write_text(run.config, config.written())
@@ -178,6 +181,20 @@ class RunFolder:
                 f"{self.path} holds {what}; continue it with --resume, choose another --name, "
                 "or replace it with --overwrite"
             )
+
+    def _refuse_sources(self, config: Config) -> None:
+        """Raise ConfigError where a value of `config` is a path into the run that is to be replaced."""
+        if not self.config.is_file():
+            return
+        own = self.path.resolve()
+        for key, node in config.root.leaves():
+            if key[-1] in _NAMES or not isinstance(node.value, str) or "\0" in node.value:
+                continue
+            if own in _with_parents(node.value):
+                raise ConfigError(
+                    f"{format_path(key)} is {node.value}, which is in {self.path}, the run that would be replaced; "
+                    "choose another --name"
+                )
 
     def _clear(self) -> None:
         """Remove what is there. The config goes last, so that a folder half cleared is still known as a run."""
@@ -262,6 +279,15 @@ def resume_command(path: Path, config: Config) -> str:
 
 def _imports(config: Config) -> list[str]:
     return [word for name in config.imports() for word in ("--import", name)]
+
+
+def _with_parents(value: str) -> tuple[Path, ...]:
+    """A path and the folders that it is in; none for what is too long for one."""
+    try:
+        path = Path(value).resolve()
+    except (OSError, RuntimeError, ValueError):
+        return ()
+    return (path, *path.parents)
 
 
 def best_weights(run: RunFolder) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _INDENT = " " * 20  # as wide as the time before a line
+_REMEMBERED = 64  # reports
 _OURS = ("framework", "suites", "paddock")  # loggers whose reports are shown too, not their warnings alone
 
 
@@ -82,15 +84,20 @@ class RunLog:
 
 
 class _Teller(logging.Handler):
-    """Hands each record on as a line."""
+    """Hands each record on as a line; what was told lately is not told again, as sets are opened repeatedly."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__()
         self._say = say
+        self._told: deque[str] = deque(maxlen=_REMEMBERED)
 
     def emit(self, record: logging.LogRecord) -> None:
-        prefix = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        self._say(prefix + record.getMessage())
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            self._say(f"{record.levelname.lower()}: {text}")
+        elif text not in self._told:
+            self._told.append(text)
+            self._say(text)
 
 
 @contextlib.contextmanager

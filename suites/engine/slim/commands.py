@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from framework.errors import ConfigError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.config.building import read_config
-from suites.engine.predict.quantizing import Quantization
+from suites.engine.predict.quantizing import Quantization, rounding_of
+from suites.engine.slim.budget import Budget, within
 from suites.engine.slim.compare import Entry, entries_of, markdown, write_table
 from suites.engine.slim.compare import compare as compared
 from suites.engine.slim.pruning import prune_run
@@ -65,7 +67,20 @@ def prune(a: Namespace) -> int:
 def quantize(a: Namespace) -> int:
     """Compare runs with themselves in 8 bits."""
     modes = a.mode or ["dynamic", "static"]
-    return _table(a, entries_of([(run.name, run) for run in a.run], modes, _static(a)))
+    within_budget = a.most_loss is not None or a.most_time is not None
+    if (a.equalization or a.adaround) and "static" not in modes and not within_budget:
+        raise ConfigError("quantize: --equalize and --adaround would do nothing with --mode dynamic; leave them out")
+    static = replace(_static(a), **rounding_of(a))
+    entries = entries_of([(run.name, run) for run in a.run], modes, static)
+    if within_budget:
+        budget = Budget(a.most_loss, a.most_time, a.threads, a.inputs)
+        for run in a.run:
+            with TemporaryDirectory(prefix="slim-") as folder:
+                how = within(run, static, budget, Path(folder))
+            kept = " ".join(f"--keep '{name}'" for name in how.keep)
+            print(f"{run.name}: {len(how.keep)} layers stay in float32{': ' + kept if kept else ''}")
+            entries.append(Entry(f"{run.name}, int8 within the budget", run, how))
+    return _table(a, entries)
 
 
 def sensitivity(a: Namespace) -> int:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import numpy as np
 
 from framework import set_num_threads
 from framework.atomic import write_text
-from framework.errors import AttributeValueError, ConfigError, DataError
-from suites.engine.predict.inference import evaluate_export, export_run, open_model, open_run
-from suites.engine.predict.items import Predict
+from framework.errors import AttributeValueError, ConfigError
+from suites.engine.predict.inference import evaluate_export, export_run, open_run
 from suites.engine.predict.quantizing import Quantization
-
-_BATCH = 32  # inputs of a batch whose throughput is measured
+from suites.engine.slim.timing import BATCH, Timed
 
 
 @dataclass(frozen=True)
@@ -60,18 +55,6 @@ class Row:
     parameters: int
     megabytes: float
     run: str
-
-
-@dataclass
-class _Timed:
-    """A model under the clock: its inputs, prepared, and the times so far in seconds."""
-
-    predict: Predict
-    single: list[dict[str, np.ndarray]]
-    batches: list[dict[str, np.ndarray]]
-    count: int
-    times: list[float] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
 
 
 def entries_of(
@@ -124,14 +107,13 @@ def compare(
         exported = folder / f"{number}_{_file_name(entry.name)}"
         export_run(entry.run, exported, quantization=entry.quantization)
         rows.append(_row(entry, exported, sets or {"eval": []}))
-        timed.append(_prepared(entry, exported, inputs))
+        timed.append(Timed.of(entry.run, exported, inputs))
     set_num_threads(threads)
     for _ in range(rounds):
         for one in timed:
-            _clock(one)
+            one.round()
     for row, one in zip(rows, timed, strict=True):
-        row.median, row.p90 = (float(np.percentile(one.times, share)) * 1e3 for share in (50, 90))
-        row.throughput = float(np.median(one.rates))
+        row.median, row.p90, row.throughput = one.percentile(50), one.percentile(90), one.throughput
     return rows
 
 
@@ -146,39 +128,11 @@ def _row(entry: Entry, exported: Path, sets: Mapping[str, Sequence[str]]) -> Row
     return Row(entry.name, task.main_metric, figures, 0.0, 0.0, 0.0, parameters, size / 1e6, str(entry.run))
 
 
-def _prepared(entry: Entry, exported: Path, count: int) -> _Timed:
-    model = open_model(exported)
-    items = [item for _, item in open_run(entry.run).examples(count)]
-    if not items:
-        raise DataError(f"compare: {entry.run}: the evaluation set is empty, so there is nothing to time")
-
-    def batch(chunk: list[object]) -> dict[str, np.ndarray]:
-        prepared = model.processor.prepare(chunk)
-        return {name: prepared[name] for name in model.inputs}
-
-    several = [items[i : i + _BATCH] for i in range(0, len(items), _BATCH)]
-    return _Timed(model.predict, [batch([item]) for item in items], [batch(chunk) for chunk in several], len(items))
-
-
-def _clock(one: _Timed) -> None:
-    """One round: every input alone, then in batches; the first run of each kind is not counted."""
-    one.predict(one.single[0])
-    for arrays in one.single:
-        started = time.perf_counter()
-        one.predict(arrays)
-        one.times.append(time.perf_counter() - started)
-    one.predict(one.batches[0])
-    started = time.perf_counter()
-    for arrays in one.batches:
-        one.predict(arrays)
-    one.rates.append(one.count / (time.perf_counter() - started))
-
-
 def markdown(rows: Sequence[Row]) -> str:
     """The table as Markdown."""
     sets = list(rows[0].figures) if rows else []
     metric = rows[0].metric if rows else ""
-    heads = ["model", *(f"{metric} {name}" for name in sets), "ms, median", "ms, p90", f"a second, batch {_BATCH}"]
+    heads = ["model", *(f"{metric} {name}" for name in sets), "ms, median", "ms, p90", f"a second, batch {BATCH}"]
     lines = [[*heads, "parameters", "MB"], ["---"] * (len(heads) + 2)]
     for row in rows:
         figures = [f"{row.figures[name]:.4f}" for name in sets]

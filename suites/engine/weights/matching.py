@@ -43,6 +43,8 @@ class Source:
         columns: for each of our channels along the last axis the number of theirs, where maps are joined in another
             order; left as it is where they have another number.
         less: a tensor of theirs that is taken off: off a batch norm's running mean, the bias of the convolution before.
+        picked: (k, n) takes row k of every n of theirs alone, such as the logit of one class of n at each prior. Rows
+            lie as for `rows`.
     """
 
     names: tuple[str, ...]
@@ -58,6 +60,7 @@ class Source:
     stacked: bool = False
     columns: tuple[int, ...] | None = None
     less: str | None = None
+    picked: tuple[int, int] | None = None
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -91,6 +94,8 @@ class Source:
         at = self._row_axis(theirs)
         if self.rows is not None and len(self.rows) == theirs.shape[at]:
             theirs = np.take(theirs, self.rows, axis=at)
+        if self.picked is not None and theirs.shape[at] % self.picked[1] == 0:
+            theirs = np.take(theirs, range(self.picked[0], theirs.shape[at], self.picked[1]), axis=at)
         if self.view is not None and self.axes is not None:
             try:
                 seen = theirs.reshape(self.view)
@@ -111,12 +116,17 @@ class Source:
         return self.axes[0] if self.axes is not None and self.view is None and theirs.ndim == len(self.axes) else 0
 
     def theirs(self, ours: np.ndarray) -> np.ndarray:
-        """The inverse of `ours`; their rows that it skips are zeros."""
+        """The inverse of `ours`; their rows that it skips, or does not pick, are zeros."""
         if self.ones:
             kept = replace(self, ones=0).theirs(ours)
             return kept.reshape(*kept.shape, *(1,) * self.ones)
         if self.rows is not None:
             return replace(self, rows=None).theirs(ours[np.argsort(self.rows)])
+        if self.picked is not None:
+            k, n = self.picked
+            rows = np.zeros((len(ours) * n, *ours.shape[1:]), ours.dtype)
+            rows[k::n] = ours
+            return replace(self, picked=None).theirs(rows)
         if self.skipped:
             rows = replace(self, skipped=0).theirs(ours)
             return np.concatenate([np.zeros((self.skipped, *rows.shape[1:]), rows.dtype), rows])
@@ -141,10 +151,13 @@ class Names:
     Attributes:
         sources: for names of the model, where they come from.
         unused: regular expressions of names of theirs that may find no place in the model.
+        copies: likewise, with the name of ours that such a tensor has to equal: an output matrix in the file of a model
+            whose word vectors are that matrix too.
     """
 
     sources: Mapping[str, Source]
     unused: tuple[str, ...] = ()
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def theirs(self) -> set[str]:
@@ -153,19 +166,23 @@ class Names:
 
     def below(self, prefix: str) -> Names:
         """The same for a model that has this one under `prefix`, such as "backbone."."""
-        return Names({prefix + name: source for name, source in self.sources.items()}, self.unused)
+        copies = {pattern: prefix + name for pattern, name in self.copies.items()}
+        return Names({prefix + name: source for name, source in self.sources.items()}, self.unused, copies)
 
     def inside(self, prefix: str) -> Names:
         """The same where their names have `prefix` before them, such as "vit."; what is unused is found as before."""
         if not prefix:
             return self
         moved = {n: s.inside(prefix) for n, s in self.sources.items()}
-        place = re.escape(prefix)
-        return Names(moved, tuple(f"^{place}{p[1:]}" if p.startswith("^") else p for p in self.unused))
+
+        def below(pattern: str) -> str:
+            return f"^{re.escape(prefix)}{pattern[1:]}" if pattern.startswith("^") else pattern
+
+        return Names(moved, tuple(map(below, self.unused)), {below(p): name for p, name in self.copies.items()})
 
     def __or__(self, other: Names) -> Names:
         """Both together: `other` names further tensors of the model."""
-        return Names({**self.sources, **other.sources}, (*self.unused, *other.unused))
+        return Names({**self.sources, **other.sources}, (*self.unused, *other.unused), {**self.copies, **other.copies})
 
 
 @dataclass(frozen=True)
@@ -287,6 +304,7 @@ def load_mapped(
     resized: Iterable[str] = (),
     rows: Mapping[str, ClassRows] = MappingProxyType({}),
     classes: Classes = Classes(),
+    copies: Mapping[str, str] = MappingProxyType({}),
 ) -> LoadReport:
     """Puts arrays under foreign names into a model.
 
@@ -301,10 +319,12 @@ def load_mapped(
             depend on the number of classes; those stay as they are.
         rows: by regular expressions of names, where the rows of classes lie in such tensors, which keep what fits.
         classes: of the model and of the file.
+        copies: by regular expressions, names of the file that find no place and have to equal a tensor of the model;
+            see `Names`.
 
     Raises:
-        CheckpointError: something is missing, unexpected or of another shape; all of it is listed, and the model is
-            unchanged.
+        CheckpointError: something is missing, unexpected, of another shape or no copy; all of it is listed, and the
+            model is unchanged.
     """
     state, other_size, missing, different = _assembled(model, arrays, sources)
     resized = (*resized, *_new_tensors(model))
@@ -318,13 +338,20 @@ def load_mapped(
         for name, array in state.items()
         if array.dtype.kind in "iu" and array.ndim > 1 and own[name].dtype.startswith(("float", "bfloat"))
     ]
-    unexpected = [name for name in left if not _matches(name, unused)]
+    endless = [name for name, array in state.items() if not _is_finite(array)]
+    unexpected = [name for name in left if not _matches(name, (*unused, *copies))]
     problems = [
         f"{len(names)} {what}: {shown(names)}"
         for what, names in (
+            ("not of finite numbers, as after a training that diverged", endless),
             ("missing", [f"{n} (from {_wanted(sources, n)})" for n in missing if n not in fresh]),
             ("unexpected", unexpected),
             ("of another shape", other),
+            (
+                "of another content than the tensor that the model has for both, so it is not known which is meant "
+                "(take one out of the file, or say in its config.json that they differ: tie_word_embeddings: false)",
+                _no_copies({name: arrays[name] for name in left}, state, copies),
+            ),
             ("of whole numbers, as a file in 8 or 4 bits has them (take the one it was made of)", whole_numbers),
         )
         if names
@@ -357,6 +384,26 @@ def loaded_tensors(model: Layer) -> set[str]:
         for path, part in model.named_layers()
         for name in part.__dict__.get("_holds_loaded", ())
     }
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    """Whether no number of an array is NaN or infinite; the sum tells nearly always, and is faster."""
+    if array.dtype.kind not in "fc":
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
+
+
+def _no_copies(left: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray], copies: Mapping[str, str]) -> list[str]:
+    """Which tensors should equal one of the model's and do not, to the precision of bfloat16."""
+    found = []
+    for pattern, ours in copies.items():
+        for name, array in left.items() if ours in state else ():
+            if checked(pattern).search(name):
+                own = state[ours]
+                same = array.shape == own.shape and np.allclose(array, own, rtol=2.0**-7, atol=2.0**-24)
+                found += [] if same else [f"{name} ({ours})"]
+    return found
 
 
 def _new_tensors(model: Layer) -> Iterator[str]:

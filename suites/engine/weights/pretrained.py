@@ -184,6 +184,7 @@ def load_pretrained(
                 resized=resized,
                 rows=layer.class_rows() if hasattr(layer, "class_rows") else {},
                 classes=Classes(tuple(classes), tuple(theirs or ())),
+                copies=names.copies,
             )
         except CheckpointError as error:
             raise CheckpointError(f"{error} (names of {chosen})") from None
@@ -314,7 +315,7 @@ def _recognised(
     unused = (*names.unused, *(f"^{re.escape(n)}$" for n in outside))
     return (
         name,
-        Names(names.sources, unused),
+        Names(names.sources, unused, names.copies),
         {**inside, **{n: a for n, a in outside.items() if n not in inside}},
     )
 

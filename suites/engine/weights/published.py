@@ -16,7 +16,7 @@ from typing import Any
 
 from framework import limits
 from framework.errors import CheckpointError
-from framework.outside import read_json
+from framework.outside import read_json_object
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
 from suites.engine.weights.pretrained import divided, resolve
@@ -128,13 +128,7 @@ def read_description(name: str | Path) -> tuple[dict[str, Any], str]:
         raise CheckpointError(
             f"{name}: has no config.json, so what network it is of is not known; write the network out"
         )
-    try:
-        fields = read_json(path)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: it cannot be read as JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise CheckpointError(f"{path}: it holds a {type(fields).__name__}; a config is a JSON object")
-    return fields, str(path)
+    return read_json_object(path), str(path)
 
 
 def described(name: str, slot: str, registry: Registry) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from framework.atomic import make_folder, remove
 from framework.errors import ConfigError
+from framework.extras import DISTRIBUTION
 from framework.io import save_tensors
 from framework.locks import alone
 from suites.engine.config import Config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.capabilities import NamesClasses, name_classes
+from suites.engine.run.environment import package_version
 from suites.engine.run.folder import RunFolder
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.hub.names import is_hub
@@ -46,8 +48,7 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
             check_file(record.folder() / file.name, file, record)
     if config is None:
         return _of_hub(name)
-    path = record.folder() / f"run_{config.digest()[:8]}"
-    return _made(path, lambda: write_run(record, path))
+    return _made(record.folder(), config.digest(), lambda path: write_run(record, path))
 
 
 def run_at(path: Path) -> Path:
@@ -65,14 +66,13 @@ def is_checkpoint(path: Path) -> bool:
 def _of_hub(name: str) -> Path:
     """The run folder of a repository: a shared run of ours, or the whole model that its config.json names."""
     record = get_record(name)  # as it is now that its files are here
-    path = record.folder() / "run"
 
-    def make() -> None:
+    def make(path: Path) -> None:
         for file in record.files:
             check_file(record.folder() / file.name, file, record)
         _write_whole(name, record.folder(), path)
 
-    return _made(path, make)
+    return _made(record.folder(), "", make)
 
 
 def _of_folder(folder: Path) -> Path:
@@ -80,15 +80,8 @@ def _of_folder(folder: Path) -> Path:
     folder = folder.resolve()
     files = sorted(file for pattern in ("*", "*/*.json") for file in folder.glob(pattern) if file.is_file())
     state = [(str(file.relative_to(folder)), *_state(file)) for file in files]
-    name, now = (hashlib.sha256(text.encode()).hexdigest()[:16] for text in (str(folder), json.dumps(state)))
-    path = zoo_folder() / "folders" / name / f"run_{now}"
-
-    def make() -> None:
-        for older in path.parent.glob("run_*"):
-            remove(older)
-        _write_whole(str(folder), folder, path)
-
-    return _made(path, make)
+    place = zoo_folder() / "folders" / hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    return _made(place, json.dumps(state), lambda path: _write_whole(str(folder), folder, path))
 
 
 def _state(file: Path) -> tuple[int, int]:
@@ -105,15 +98,22 @@ def _write_whole(name: str, folder: Path, path: Path) -> None:
     _write(name, whole.config, read_config(Path(whole.config), whole.overrides), path, whole.names)
 
 
-def _made(path: Path, make: Callable[[], object]) -> Path:
-    """A run folder beside the files of its record, made where it is not there yet."""
+def _made(place: Path, state: str, make: Callable[[Path], object]) -> Path:
+    """A run folder in `place`, made where it is not there yet by `make`, which is given its path.
+
+    It is made anew, in place of older ones, where `state` is another, or Paddock's version, whose networks may have
+    other tensors than those of the version that made it.
+    """
+    now = hashlib.sha256(f"{package_version(DISTRIBUTION)} {state}".encode()).hexdigest()[:16]
+    path = place / f"run_{now}"
     last = path / "weights" / "best.safetensors"  # the last file that is written
     if not last.is_file():
         make_folder(path.parent)
         with alone(path.parent / ".running"):  # of several processes one makes it
             if not last.is_file():
-                remove(path)
-                make()
+                for older in path.parent.glob("run_*"):
+                    remove(older)
+                make(path)
     return path
 
 
@@ -138,8 +138,8 @@ def _write(name: str, called: str, config: Config, path: Path, names: Sequence[s
     lines = load_wanted(task.model) if wants_weights(task.model) else []
     if set(task.model.state_dict()) - loaded_names(task.model):
         raise ConfigError(f"{name}: {called} has to be trained first: not all of its model is in there")
-    if isinstance(task, NamesClasses):
-        count: int = task.model.num_classes  # type: ignore[attr-defined]
+    if isinstance(task, NamesClasses) and hasattr(task.model, "num_classes"):  # an embedder has none
+        count: int = task.model.num_classes
         names = names or [str(k) for k in range(count)]
         if len(names) != count:
             raise ConfigError(f"{name}: the model has {count} classes but there are names of {len(names)}")

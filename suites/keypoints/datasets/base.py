@@ -44,7 +44,8 @@ class Labelled:
 
 
 class PoseDataset:
-    """Objects with points; read-only, picklable. Those without a labelled point are left out and counted.
+    """Objects with points; read-only, picklable. Those without a labelled point, or without a box that has an area, are
+    left out and counted.
 
     Attributes:
         class_names: one, what the objects are.
@@ -67,9 +68,17 @@ class PoseDataset:
         """Args: words for messages, where the pictures lie, the objects, what was left out, the points, the class, and
         how many objects at most."""
         labelled = [each for each in objects if (each.points[:, 2] > 0).any()]
-        kept = labelled[:limit]
+        boxed = [each for each in labelled if each.box[2] > each.box[0] and each.box[3] > each.box[1]]
+        kept = boxed[:limit]
+        flat = len(labelled) - len(boxed)
+        if flat:
+            _log.warning(
+                "%s: %d of %d objects left out, as they have no box and their labelled points span no area, such as a "
+                "single one; draw boxes around them",
+                *(what, flat, len(labelled)),
+            )
         if not kept:
-            raise DataError(f"{what}: there are no objects with a labelled point")
+            raise DataError(f"{what}: there are no objects with a labelled point{' and a box' if flat else ''}")
         self.class_names, self.pose = (kind,), pose
         self._objects, self._skipped = kept, skipped
         names = sorted({each.file for each in kept})

@@ -12,6 +12,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.engine.data.intake.texts import json_in
 from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.data.sources import open_source, read_file
+from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.keypoints.datasets.base import Labelled, PoseDataset
@@ -48,11 +49,21 @@ class CocoKeypoints(PoseDataset):
         document = json_in(read_file(Path(annotations)), annotations)
         number, kind, pose = _category(document, category, annotations)
         if point_pairs is not None:
-            pose = pose.paired(point_pairs)
+            try:
+                pose = pose.paired(point_pairs)
+            except DataError as error:
+                raise DataError(f"{annotations}: point_pairs: {error}") from None
         source, skipped = open_source(images), Tally()
         pictures = _pictures(document["images"], annotations)
         what = f"CocoKeypoints {annotations}"
         rows = [row for row in document["annotations"] if not isinstance(row, dict) or _is_asked(row, number)]
+        if not rows and document["annotations"]:
+            others = {row.get("category_id") if isinstance(row, dict) else None for row in document["annotations"]}
+            found = listing([repr(each)[:20] for each in others])
+            raise DataError(
+                f"{annotations}: no annotation is of category {kind!r}, whose id is {number}; they are of {found}, or "
+                "crowds"
+            )
 
         def read(numbered: tuple[int, Any]) -> Labelled:
             at, row = numbered

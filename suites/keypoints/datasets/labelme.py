@@ -13,7 +13,8 @@ from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.keypoints.datasets.base import Labelled, PoseDataset, around, pose_of_names
-from suites.vision.labelme import Documents, label_of, outline_of, picture_of
+from suites.vision.labelme import Documents, label_of, part_of, picture_of
+from suites.vision.structures import corners_of
 
 
 @register("dataset", needs={"split": "holdout"})
@@ -96,10 +97,9 @@ def _read(
     placed, box = [], None
     for shape in group:
         if not _is_point(shape):
-            outline = outline_of(shape, where)
-            if outline is not None:
-                (x1, y1), (x2, y2) = outline.min(axis=0).tolist(), outline.max(axis=0).tolist()
-                box = x1, y1, x2, y2
+            part = part_of(shape, where)
+            if part is not None:
+                box = corners_of(part)
             continue
         try:
             ((x, y),) = np.asarray(shape["points"], np.float64).reshape(-1, 2).tolist()

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
@@ -37,13 +38,16 @@ class PointTable(PoseDataset):
     ) -> None:
         source, skipped, pose = open_source(root), Tally(), KNOWN_POSES[points]
         count = len(pose.names)
+        began: list[str] = []
 
         def read(line: str) -> tuple[str, np.ndarray] | None:
             name, *cells = line.split(",")
-            if name == "file":
+            is_first = not began
+            began.append(line)
+            if is_first and cells and not any(map(_is_number, cells)):
                 return None
             try:
-                places = np.array(cells, np.float32).reshape(count, 2)
+                places = np.array([number_in(cell) for cell in cells], np.float32).reshape(count, 2)
             except ValueError:
                 raise DataError(f"{name[:60]!r} has {len(cells)} cells; {2 * count} numbers follow a file") from None
             if not np.isfinite(places).all():
@@ -58,3 +62,11 @@ class PointTable(PoseDataset):
             triples = np.column_stack([places, np.full(count, 2, np.float32)])
             objects.append(Labelled(file, at, box, triples, float((high - low).prod())))
         super().__init__(f"PointTable {root} {table}", source, objects, skipped, pose, "object")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        number_in(cell)
+    except ValueError:
+        return False
+    return True

@@ -18,6 +18,7 @@ from suites.engine.reporting import Tally
 
 _log = logging.getLogger(__name__)
 _SHOWN = 12  # labels in a message
+ENCODING = "encoding of the data sets (data.train.dataset.encoding)"  # the option, in messages
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def read_lines(
         encoding: of the file where no byte-order mark says it; None for UTF-8.
     """
     data = read_file(path, "data_bytes")
-    return numbered_lines(data, path, encoding, "encoding", max_skipped=share, left_out=left_out)
+    return numbered_lines(data, path, encoding, ENCODING, max_skipped=share, left_out=left_out)
 
 
 def parse_json(where: str, text: str) -> Any:

@@ -34,10 +34,14 @@ class Word(NamedTuple):
     Attributes:
         text: its characters.
         name: number of the name or phrase it belongs to in the line, -1 for none.
+        tag: its own tag, "" for none.
+        phrase: the tag of the phrase in brackets that it belongs to, "" for none.
     """
 
     text: str
     name: int = -1
+    tag: str = ""
+    phrase: str = ""
 
 
 @register("dataset", exclusive=(("words", "cut"),), needs={"split": "holdout", "names": "words"})
@@ -106,7 +110,7 @@ def plain_document(text: str) -> Document:
 def parse_words(line: str, names: Sequence[str] = NAMES) -> list[Word]:
     """The words of a segmented line; see `Documents`."""
     found: list[Word] = []
-    inside, last_tag, name = False, "", -1
+    inside, last_tag, name, opened = False, "", -1, 0
     for part in line.split():
         opens = part.startswith("[") and len(part) > 1 and not part.startswith("[/")
         tagged = _TAGGED.fullmatch(part[1:] if opens else part)
@@ -116,10 +120,12 @@ def parse_words(line: str, names: Sequence[str] = NAMES) -> list[Word]:
             continue
         word, tag, outer = tagged["word"], tagged["tag"], tagged["outer"]
         if opens and not inside:
-            inside, name = True, name + 1
+            inside, name, opened = True, name + 1, len(found)
         elif not inside and tag in names and tag != last_tag:
             name += 1
-        found.append(Word(word, name if inside or tag in names else -1))
+        found.append(Word(word, name if inside or tag in names else -1, tag))
+        if inside and outer:
+            found[opened:] = [each._replace(phrase=outer) for each in found[opened:]]
         last_tag = "" if outer else tag
         inside = inside and not outer
     return found

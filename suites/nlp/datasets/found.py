@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from suites.engine.data.intake.texts import decoded, json_in, lines_of
 from suites.engine.data.skipping import OtherKindError
 from suites.engine.data.sources import read_file
 from suites.engine.names import did_you_mean, listing
-from suites.nlp.datasets.base import parse_json
+from suites.nlp.datasets.base import ENCODING, parse_json
 
 _log = logging.getLogger(__name__)
 JSON_LINES = (".jsonl", ".ndjson", ".jsonlines")
@@ -28,6 +28,7 @@ LABELS = ("label", "labels", "class", "target", "category", "sentiment", "intent
 _MOST_CLASSES = 500
 _FEW = 0.2  # different values a row, up to which a column of more than a few rows is one of labels
 _NAME = 30  # characters of a column's name at most
+_ENDS = (".", "!", "?", ",", ";", "…", "。", "！", "？")  # of sentences, and of no name
 
 
 @dataclass(frozen=True)
@@ -71,17 +72,20 @@ def read_table(path: str, encoding: str | None = None) -> Table:
     return table_of(read_file(path, "data_bytes"), path, encoding)
 
 
-def table_of(data: bytes, path: str, encoding: str | None = None) -> Table:
-    """The rows of a file of these bytes, whose ending says what it is; see `read_table`."""
+def table_of(data: bytes, path: str, encoding: str | None = None, known: Collection[str] = ()) -> Table:
+    """The rows of a file of these bytes, whose ending says what it is; see `read_table`.
+
+    `known` are names of columns, in small letters, by which a first line of names is told, beside `TEXTS` and `LABELS`.
+    """
     if ending(path) == ".json":
         whole = _whole_json(data, path)
         if whole is not None:
             return _objects(path, [(at + 1, row) for at, row in enumerate(whole)])
-    text = decoded(data, path, encoding, "encoding")
+    text = decoded(data, path, encoding, ENCODING)
     lines = lines_of(text)
     if ending(path) in (*JSON_LINES, ".json"):
         return _objects(path, _parsed(path, lines))
-    return _delimited(path, lines)
+    return _delimited(path, lines, {*TEXTS, *LABELS, *known})
 
 
 def _whole_json(data: bytes, path: str) -> list[Any] | None:
@@ -131,14 +135,14 @@ def _plain(value: Any) -> str | None:
     return str(value) if isinstance(value, (str, int, float)) else None
 
 
-def _delimited(path: str, lines: Sequence[str]) -> Table:
+def _delimited(path: str, lines: Sequence[str], known: Collection[str]) -> Table:
     dialect = dialect_in(lines)
     refuse_comments(lines, dialect, path)
     found = list(rows_in(lines, dialect))
     whole = [row for row in found if not row.wrong]
     if not whole:
         raise DataError(f"{path}: the file is empty" if not found else f"{path}:{found[0].line}: {found[0].wrong}")
-    names, rest = _header(whole)
+    names, rest = _header(path, whole, known)
     rows: list[tuple[int, Sequence[str | None]]] = []
     wrong = {row.line: f"{path}:{row.line}: {row.wrong}" for row in found if row.wrong}
     for row in rest:
@@ -149,14 +153,21 @@ def _delimited(path: str, lines: Sequence[str]) -> Table:
     return Table(path, names, rows, wrong)
 
 
-def _header(rows: Sequence[Row]) -> tuple[tuple[str, ...], Sequence[Row]]:
-    """The names of the columns, and the rows behind them."""
+def _header(path: str, rows: Sequence[Row], known: Collection[str]) -> tuple[tuple[str, ...], Sequence[Row]]:
+    """The names of the columns, and the rows behind them; a first line that may be either is told."""
     first = [cell.strip() for cell in rows[0].cells]
-    known = {name.lower() for name in first} & {*TEXTS, *LABELS}
+    is_known = any(name.lower() in known for name in first)
     columns = list(zip(*(row.cells for row in rows[1:] if len(row.cells) == len(first)), strict=True))
     repeats = any(cell and cell in column for cell, column in zip(first, columns, strict=False))
     names = all(len(cell) <= _NAME and not _is_number(cell) for cell in first)
-    if (known and names) or (names and not repeats and len(set(first)) == len(first)):
+    if is_known and names:
+        return tuple(first), rows[1:]
+    if names and not repeats and len(set(first)) == len(first) and not any(cell.endswith(_ENDS) for cell in first):
+        _log.warning(
+            "%s:%d: is taken for the names of the columns (%s), as none of them stands in the rows behind it; if it is "
+            "a row, put a line of names above it",
+            *(path, rows[0].line, listing(first)),
+        )
         return tuple(first), rows[1:]
     return tuple(f"c{at}" for at in range(len(first))), rows
 

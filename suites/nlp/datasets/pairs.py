@@ -15,7 +15,7 @@ from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.nlp.datasets.base import Pair, TextDataset
+from suites.nlp.datasets.base import ENCODING, Pair, TextDataset
 from suites.nlp.datasets.found import table_of
 from suites.nlp.datasets.packed import read_packed, unpacked_name
 
@@ -97,7 +97,7 @@ def _check(where: str, source: str, target: str, most: float | None) -> None:
 
 def _of_lines(path: str, other: str, encoding: str | None) -> list[Numbered]:
     first, second = (
-        [line for _, line in numbered_lines(read_packed(each), each, encoding, "encoding")] for each in (path, other)
+        [line for _, line in numbered_lines(read_packed(each), each, encoding, ENCODING)] for each in (path, other)
     )
     if len(first) != len(second):
         raise DataError(
@@ -108,18 +108,21 @@ def _of_lines(path: str, other: str, encoding: str | None) -> list[Numbered]:
 
 
 def _of_table(path: str, source: str | None, target: str | None, encoding: str | None) -> list[Numbered]:
-    table = table_of(read_packed(path), unpacked_name(path), encoding)
+    header = {*_NAMES["source"], *_NAMES["target"], *(name.lower() for name in (source, target) if name)}
+    table = table_of(read_packed(path), unpacked_name(path), encoding, header)
     names = list(table.names)
     if table.wrong:
         raise DataError(next(iter(table.wrong.values())))
     if len(names) < 2:
         raise DataError(f"{path}: has {len(names)} column; pairs need two, or a second file of lines, given as `other`")
-    found = []
-    for place, (role, given) in enumerate((("source", source), ("target", target))):
+    named: list[int | None] = []
+    for role, given in (("source", source), ("target", target)):
         if given is not None and given not in names:
             raise ConfigError(f"{path}: has no column '{given}' ({role}); there are {listing(names)}")
-        known = [name for name in names if name.lower() in _NAMES[role]]
-        found.append(names.index(given if given is not None else known[0] if known else names[place]))
+        known = [name for name in names if name.lower() in _NAMES[role] and name not in (source, target)]
+        named.append(names.index(given) if given is not None else names.index(known[0]) if known else None)
+    free = [at for at in range(len(names)) if at not in named]  # columns without a role, in their order
+    found = [free.pop(0) if at is None else at for at in named]
     if found[0] == found[1]:
         raise ConfigError(f"{path}: source and target are one column, '{names[found[0]]}'; name both")
     _log.info("%s: sources are in column '%s', targets in column '%s'", path, *(names[at] for at in found))

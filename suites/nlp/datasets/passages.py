@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 from framework.errors import AttributeValueError, DataError
@@ -24,7 +24,7 @@ class SquadJson(TextDataset[Question]):
 
     Args:
         path: the JSON file, also inside a zip.
-        holdout: with 10, every tenth paragraph is for evaluation; null where there are two files.
+        holdout: with 10, every tenth paragraph is for evaluation, equal ones together; null where there are two files.
         split: with `holdout`, which part: "train" or "val".
         missing: what to do where an answer is not in its passage: "error" names the question, "skip" leaves it out.
         max_skipped: share of the questions that may be wrong; they are left out and logged. 0: the first one is an
@@ -47,7 +47,9 @@ class SquadJson(TextDataset[Question]):
         file = parse_json(path, read_text(path))
         paragraphs = [p for article in _list(path, file, "data") for p in _list(path, article, "paragraphs")]
         if holdout is not None:
-            paragraphs = [p for i, p in enumerate(paragraphs) if (i % holdout == holdout - 1) == (split == "val")]
+            numbers = _passage_numbers(paragraphs)
+            kept = [(number % holdout == holdout - 1) == (split == "val") for number in numbers]
+            paragraphs = [paragraph for paragraph, is_kept in zip(paragraphs, kept, strict=True) if is_kept]
         self._moved = self._skipped = 0
         passages = usable(f"SquadJson {path}", paragraphs, lambda p: _passage(path, p), max_skipped, self.left_out)
         entries = [(passage, entry) for _, (passage, qas) in passages for entry in qas]
@@ -62,6 +64,11 @@ class SquadJson(TextDataset[Question]):
                 path,
                 self._moved,
                 self._skipped,
+            )
+        if not questions and holdout is not None and not paragraphs:
+            raise DataError(
+                f"SquadJson {path}: has no paragraph for part '{split}', as every {holdout}. one is for evaluation "
+                "(holdout); make holdout smaller, or name a file for each part"
             )
         self._hold(path, questions, [f"question {question.key}" for question in questions], [])
 
@@ -90,12 +97,15 @@ class SquadJson(TextDataset[Question]):
         impossible = _flag(where, entry, "is_impossible")
         if impossible and texts:
             raise DataError(f"{where}: is_impossible is true but it has the answer '{texts[0][:40]}'; correct the file")
-        return Question(key, _text(where, entry, "question"), passage, texts, starts, impossible)
+        question = _text(where, entry, "question")
+        if not question.strip() or not passage.strip():
+            raise DataError(f"{where}: {'its passage' if question.strip() else 'the question'} is empty")
+        return Question(key, question, passage, texts, starts, impossible)
 
     def _located(self, where: str, passage: str, answer: Any) -> tuple[str, int] | None:
         """Text and first character of an answer; None where the passage does not hold it."""
         text, start = _text(where, answer, "text"), _get(where, answer, "answer_start")
-        if not isinstance(start, int) or not text:
+        if type(start) is not int or not text.strip():
             raise DataError(f"{where}: an answer has text '{text[:40]}' and answer_start {start!r:.40}")
         if start >= 0 and passage.startswith(text, start):
             return text, start
@@ -106,6 +116,13 @@ class SquadJson(TextDataset[Question]):
             return None
         self._moved += 1
         return text, near
+
+
+def _passage_numbers(paragraphs: Sequence[Any]) -> list[int]:
+    """Numbers of paragraphs, equal ones of equal passages: files of one question a paragraph repeat them."""
+    seen: dict[object, int] = {}
+    texts = (each.get("context") if isinstance(each, dict) else None for each in paragraphs)
+    return [seen.setdefault(text if isinstance(text, str) else at, len(seen)) for at, text in enumerate(texts)]
 
 
 def _passage(path: str, paragraph: Any) -> tuple[str, list[Any]]:

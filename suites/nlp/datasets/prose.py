@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from framework.errors import AttributeValueError, DataError
-from suites.engine.data.intake.texts import decoded
+from suites.engine.data.intake.texts import decoded, lines_of
 from suites.engine.registry import register
-from suites.nlp.datasets.base import Passage, TextDataset
+from suites.nlp.datasets.base import ENCODING, Passage, TextDataset
 from suites.nlp.datasets.packed import read_packed
 
 _BLANK = re.compile(r"\n[ \t\r]*\n\s*")
@@ -39,13 +39,15 @@ class Prose(TextDataset[Passage]):
     ) -> None:
         if holdout is not None and not 0 < holdout < 1:
             raise AttributeValueError(f"Prose: holdout is {holdout}; it must lie between 0 and 1, or be null")
-        text = decoded(read_packed(path), path, encoding, "encoding").replace("\r\n", "\n")
+        written = decoded(read_packed(path), path, encoding, ENCODING)
+        text = "\n".join(lines_of(written)) + "\n" * written.endswith(("\n", "\r"))
         if not text.strip():
             raise DataError(f"{path}: the text is empty")
         if holdout is not None:
             middle = int(len(text) * (1 - holdout))
             text = text[:middle] if part == "train" else text[middle:]
-        found = {"file": lambda: [text], "paragraph": lambda: _BLANK.split(text), "line": text.splitlines}[documents]()
+        ways = {"file": lambda: [text], "paragraph": lambda: _BLANK.split(text), "line": lambda: text.split("\n")}
+        found = ways[documents]()
         passages = [Passage(each) for each in found if each.strip()]
         self._hold(path, passages, [str(i + 1) for i in range(len(passages))], [])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.nlp.datasets.base import Labelled, TextDataset, parse_json, read_lines
 
+_log = logging.getLogger(__name__)
 _NEGATIVE = "negative"  # with a number, the role of a column
 
 
@@ -26,6 +28,14 @@ class RowDataset(TextDataset[Labelled]):
         numbered = list(rows)
         examples = [example for _, example in numbered]
         labels = [example.label for example in examples] if label else []
+        texts = [(number, each.text, each.text if each.pair is None else each.pair) for number, each in numbered]
+        empty = [number for number, first, second in texts if not (first.strip() and second.strip())]
+        if empty:
+            _log.warning(
+                "%s: %d of %d rows have an empty text (the first: line %d), of which nothing can be learned; take them "
+                "out, or fill them",
+                *(path, len(empty), len(examples), empty[0]),
+            )
         self._hold(path, examples, [str(number) for number, _ in numbered], labels)
 
     def texts(self) -> Iterator[str]:

@@ -23,11 +23,12 @@ from suites.engine.data.sources import find_data, open_source
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.nlp.datasets.base import Labelled
+from suites.nlp.datasets.base import ENCODING, Labelled
 from suites.nlp.datasets.found import TABLES, Table, columns_of, is_missing, read_table
 from suites.nlp.datasets.rows import RowDataset
 
 _log = logging.getLogger(__name__)
+_SURELY = {"text", "text_a", "sentence", "review", "comment", "tweet", "utterance"}  # names of columns of texts
 _LONG = 12  # characters that texts have on average, below which a table is for other suites
 
 
@@ -127,16 +128,22 @@ def recognise(path: Path) -> Recognised | None:
 
 def _said_of_table(found: _Found) -> str:
     table = read_table(found.files.get("train") or found.files[""])
-    if not any(_are_sentences(table.column(name)) for name in table.names):
+    sure = [name for name in table.names if name.lower() in _SURELY and _are_words(table.column(name))]
+    if not sure and not any(_are_sentences(table.column(name)) for name in table.names):
         raise OtherKindError(f"{table.path}: no column holds sentences")
     columns = columns_of(table, None, None)
     texts, labels = table.column(columns.text), set(table.column(columns.label))
-    if not _are_sentences(texts):
+    if columns.text not in sure and not _are_sentences(texts):
         raise OtherKindError(f"{table.path}: column {columns.text} holds no sentences")
     return (
         f"{len(texts)} labelled texts: column {columns.text} is the text, column {columns.label} the label "
         f"({len(labels)} different), {_said('train' in found.files)}"
     )
+
+
+def _are_words(texts: Sequence[str]) -> bool:
+    """Whether most texts, however short, hold a letter."""
+    return sum(any(map(str.isalpha, text)) for text in texts) > 0.5 * len(texts)
 
 
 def _are_sentences(texts: Sequence[str]) -> bool:
@@ -195,7 +202,7 @@ def _of_folders(
     def read(row: tuple[int, tuple[str, str]]) -> Labelled:
         label, file = row[1]
         where = f"{source.root}/{file}"
-        text = decoded(source.read(file, "text_bytes"), where, encoding, "encoding").strip()
+        text = decoded(source.read(file, "text_bytes"), where, encoding, ENCODING).strip()
         if not text:
             raise DataError(f"{where}: the text is empty")
         return Labelled(text, label=label)

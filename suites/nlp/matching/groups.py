@@ -114,7 +114,10 @@ class WithNegatives:
         teacher: tuple[str, Literal["vectors", "scores"]] | None = None,
     ) -> None:
         if not len(which):
-            raise DataError(f"{where}: no row holds a text that fits; see problem.positive")
+            raise DataError(
+                f"{where}: no row holds a text that fits, or none beside one that does not; see problem.positive, and "
+                "rows of one query share their `group`, or their first text"
+            )
         if hard and not any(len(each) for each in negatives):
             raise DataError(
                 f"{where}: no row has a negative, but problem.hard is {hard}; name columns in the data set's "

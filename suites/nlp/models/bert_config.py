@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from framework.errors import CheckpointError
-from framework.outside import read_json
+from framework.outside import read_json_object
 from suites.engine.weights.published import expect_size
-from suites.nlp.fields import check_encoder, check_kind, is_roberta
+from suites.nlp.fields import check_encoder, check_kind, check_token_numbers, is_roberta
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> Be
         _expect_number("first_position", fields.get("pad_token_id", 1), f"{name}: pad_token_id")
         found["first_position"] = fields.get("pad_token_id", 1) + 1
     config = BertConfig(**found)
+    check_token_numbers(fields, config.vocab_size, name)
     tables = config.vocab_size + config.max_positions + config.segment_types + config.task_types
     layer = 4 * config.hidden_size + 2 * config.ffn_size
     expect_size((tables + config.layers * layer) * config.hidden_size, config.layers, name)
@@ -202,13 +203,7 @@ def config_of_folder(folder: Path) -> BertConfig:
     for name in ("config.json", "model_config.json", "ernie_config.json"):
         path = folder / name
         if path.exists():
-            try:
-                fields = read_json(path)
-            except (ValueError, OSError, RecursionError) as error:
-                raise CheckpointError(f"{path}: it cannot be read as JSON: {error}") from None
-            if not isinstance(fields, dict):
-                raise CheckpointError(f"{path}: it holds a {type(fields).__name__}; a config is a JSON object")
-            return config_from_json(_unwrapped(fields), str(path))
+            return config_from_json(_unwrapped(read_json_object(path)), str(path))
     raise CheckpointError(f"{folder}: there is no config.json; give the folder of a checkpoint")
 
 

@@ -142,6 +142,7 @@ _NOTHING = (
     r"position_ids$", r"token_type_ids$", r"predictions\.decoder\.(weight|bias)$", r"predictions\.decoder_weight$",
     r"lm_head\.decoder\.(weight|bias)$", r"_(beta[12]_pow_acc|moment[12])_0$", r"^@?LR_DECAY", r"^learning_rate",
 )  # fmt: skip
+_OUTPUT_MATRIX = r"(predictions|lm_head)\.decoder[._]weight$"  # the word table again, where a model has its head
 _HEADS = (
     r"^cls\.", r"^cls_", r"^classifier", r"^qa_outputs", r"^mlm", r"^mask_lm", r"^next_sent", r"^pooler_heads",
     r"^lm_head\.", r"^lm\.",
@@ -238,9 +239,11 @@ def load_bert(model: nn.Layer, path: Path | str, *, new_head: bool = False, new:
     if new_head:  # another task's head of the same name must not come in by chance
         sources = {name: source for name, source in sources.items() if name not in head}
     unused = [*_NOTHING, *(_HEADS if new_head or isinstance(model, Bert) else [])]
+    word = "encoder.embeddings.word.weight"
+    copies = {_OUTPUT_MATRIX: word} if any(name.startswith("words.") for name in sources) else {}
     record, fresh = record_at(path), [*new, *(head if new_head else [])]
     with unchanged_if_refused(model, record):
-        report = load_mapped(model, arrays, sources, file=str(path), new=fresh, unused=unused)
+        report = load_mapped(model, arrays, sources, file=str(path), new=fresh, unused=unused, copies=copies)
         check_answers(model, record, report.loaded)
     return report
 

@@ -10,7 +10,7 @@ from framework.errors import AttributeValueError, CheckpointError
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.engine.weights.published import expect_size
-from suites.nlp.fields import NO_EFFECT, expect_off
+from suites.nlp.fields import NO_EFFECT, check_token_numbers, expect_off
 from suites.nlp.models.rotary import LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 
 KINDS = ("gpt2", "llama", "mistral", "qwen2")
@@ -100,10 +100,8 @@ def _llama_names(own: Collection[str], layers: int) -> Names:
 
 def _with_head(own: Collection[str], found: dict[str, Source], unused: list[str]) -> Names:
     if "head.weight" in own:
-        found["head.weight"] = Source(("lm_head.weight",))
-    else:
-        unused.append(r"^lm_head\.weight$")  # the word vectors again
-    return Names(found, tuple(unused))
+        return Names(found | {"head.weight": Source(("lm_head.weight",))}, tuple(unused))
+    return Names(found, tuple(unused), {r"^lm_head\.weight$": "words.weight"})
 
 
 def described_language_model(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -126,6 +124,7 @@ def described_language_model(fields: Mapping[str, Any], where: str) -> dict[str,
         absent = value is None and name in ("kv_heads", "head_size", "window")
         if not absent and not (type(value) is int and 0 < value < 1 << 31):
             raise CheckpointError(f"{where}: {name} is {value!r:.40}; it must be a whole number above 0")
+    check_token_numbers(fields, found["vocab_size"], where)
     numbers = found["vocab_size"] * found["width"] + 4 * found["layers"] * found["width"] ** 2
     expect_size(numbers, found["layers"], where)
     return found

@@ -16,7 +16,7 @@ from suites.nlp.models.base import TextModel
 from suites.nlp.models.encoder import TextEncoder
 from suites.nlp.models.heads import MaskedLanguageHead
 from suites.nlp.models.published import PublishedEncoder
-from suites.nlp.models.published_names import LANGUAGE_HEADS
+from suites.nlp.models.published_names import LANGUAGE_HEADS, OUTPUT_MATRIX
 from suites.nlp.models.vectors import encoder_vectors
 
 
@@ -53,8 +53,9 @@ class MaskedLanguageModel(TextModel):
             own["words.transform.bias"] = f"{self._called.transform}.bias"
         if self.encoder.config.norm_biases:
             own["words.norm.bias"] = f"{self._called.norm}.bias"
+        copies = {OUTPUT_MATRIX: "encoder.embeddings.word.weight"}
         found = self.encoder.names_in(scheme).inside(self.encoder.prefix).below("encoder.")
-        return found | Names({ours: Source((theirs,)) for ours, theirs in own.items()})
+        return found | Names({ours: Source((theirs,)) for ours, theirs in own.items()}, (), copies)
 
     def current_name(self, name: str) -> str:
         """What a file's older name is today."""

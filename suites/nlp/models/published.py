@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -382,7 +383,7 @@ class PublishedEncoder(LayeredEncoder):
         """Hugging Face's names."""
         found = names_of_encoder(self.config)
         if self._summary or self.pooler is None:  # it lies beside the encoder, or there is none
-            return Names({n: s for n, s in found.sources.items() if not n.startswith("pooler.")}, found.unused)
+            return replace(found, sources={n: s for n, s in found.sources.items() if not n.startswith("pooler.")})
         return found
 
     def names_beside(self) -> Names:

@@ -14,7 +14,7 @@ from framework.errors import CheckpointError
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.engine.weights.published import MOST_LAYERS, expect_size
-from suites.nlp.fields import NO_EFFECT, expect_off
+from suites.nlp.fields import NO_EFFECT, check_token_numbers, expect_off
 
 _MOST = 1 << 31
 
@@ -473,6 +473,7 @@ def _read(fields: Mapping[str, Any], where: str) -> tuple[EncoderConfig, dict[st
         raise CheckpointError(f"{where}: {found.heads} attention heads do not divide a width of {found.hidden_size}")
     if found.max_length < 1:
         raise CheckpointError(f"{where}: max_position_embeddings leaves no place for a token")
+    check_token_numbers(fields, found.vocab_size, where)
     expect_size(_numbers(found), found.layers, where)
     return found, f.kept()
 

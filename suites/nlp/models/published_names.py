@@ -158,6 +158,11 @@ LANGUAGE_HEADS = {
     "albert": LanguageHead("predictions.dense", "predictions.LayerNorm", "predictions.bias"),
     "modernbert": LanguageHead("head.dense", "head.norm", "decoder.bias", "gelu", biases=False),
 }
+# Of hidden words' heads: in files whose writer keeps the word table once more.
+OUTPUT_MATRIX = (
+    r"^(cls\.predictions\.decoder|lm_head\.decoder|vocab_projector|generator_lm_head|predictions\.decoder|decoder)"
+    r"\.weight$"
+)
 
 
 def names_of_encoder(config: EncoderConfig) -> Names:

@@ -13,9 +13,9 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.copying import Copying, numbered, numbers_of
-from suites.nlp.models.outputs import AdaptiveSoftmax, States
+from suites.nlp.models.outputs import States, TreeSoftmax, output_layer
 from suites.nlp.models.recurrent import Cell
-from suites.nlp.models.writing import WritingModel, told
+from suites.nlp.models.writing import WritingModel, expect_positive, told
 
 _CELLS = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -75,7 +75,7 @@ def _last_states(
     return ops.gather(padded, ops.where(begun, row + 1, 0)), ops.expand_dims(begun, axis=1)
 
 
-@register("text_model")
+@register("text_model", exclusive=(("cutoffs", "tree"),))
 class RecurrentLanguageModel(WritingModel):
     """The next word by an LSTM or GRU (Mikolov et al. 2010), with the regularisers of AWD-LSTM (Merity et al. 2018).
 
@@ -94,6 +94,8 @@ class RecurrentLanguageModel(WritingModel):
         max_length: words of a text at most.
         cutoffs: where clusters of rarer words begin, for adaptive softmax (Grave et al. 2017), such as [2000, 10000];
             then without `tied`. Words should have their numbers by frequency.
+        tree: hierarchical softmax (Morin and Bengio 2005): words are leaves of a tree; then without `tied`. Numbers by
+            frequency, too.
     """
 
     recurrent = True
@@ -112,23 +114,23 @@ class RecurrentLanguageModel(WritingModel):
         tied: bool = True,
         max_length: int = 1024,
         cutoffs: tuple[int, ...] = (),
+        tree: bool = False,
     ) -> None:
         super().__init__()
-        if cutoffs and tied:
+        if (cutoffs or tree) and tied:
             raise AttributeValueError(
-                "RecurrentLanguageModel: cutoffs make an output matrix in parts, which word vectors are not; set tied "
-                "to false"
+                f"RecurrentLanguageModel: {'cutoffs' if cutoffs else 'tree'} makes another output than one matrix, "
+                "which word vectors are; set tied to false"
             )
-        _positive("RecurrentLanguageModel", vocab_size=vocab_size, width=width, max_length=max_length)
+        expect_positive("RecurrentLanguageModel", vocab_size=vocab_size, width=width, max_length=max_length)
         self.vocab_size, self.max_length = vocab_size, max_length
         self.words = DroppedWords(vocab_size, width, word_dropout, width**-0.5)
         self.cells = _CELLS[cell](width, hidden, layers, dropout=layer_dropout, weight_dropout=weight_dropout)
         self.past_width = self.cells.state_width
         self.dropout = LockedDropout(dropout)
         self.narrow = nn.Linear(hidden, width) if tied and hidden != width else None
-        self.head: nn.Layer | None = None if tied else nn.Linear(hidden, vocab_size)
-        if cutoffs:
-            self.head = AdaptiveSoftmax(hidden, vocab_size, cutoffs)
+        self.head: nn.Layer | None = None if tied else output_layer(hidden, vocab_size, cutoffs, tree)
+        self.tree = tree
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
         """Logits [T, V] of the word after each.  ids: int64 [T]; offsets: integer [N + 1]."""
@@ -142,6 +144,8 @@ class RecurrentLanguageModel(WritingModel):
         told = self._logits(dropped) if logits else None
         if isinstance(self.head, nn.Linear):
             return States(dropped, self.head.weight, self.head.bias, told, last, dropped)
+        if isinstance(self.head, TreeSoftmax):
+            return States(dropped, None, None, told, last, dropped, self.head)
         x = dropped if self.narrow is None else self.narrow(dropped)
         return States(x, self.words.weight if self.head is None else None, None, told, last, dropped)
 
@@ -204,7 +208,8 @@ class AttentionRnn(WritingModel):
         copying: bool = False,
     ) -> None:
         super().__init__()
-        _positive("AttentionRnn", source_words=source_words, target_words=target_words, width=width, hidden=hidden // 2)
+        sizes = {"source_words": source_words, "target_words": target_words, "width": width, "hidden": hidden // 2}
+        expect_positive("AttentionRnn", **sizes)
         if shared and source_words != target_words:
             raise AttributeValueError(
                 f"AttentionRnn: shared is on but there are {source_words} source and {target_words} target words"
@@ -324,8 +329,3 @@ class AttentionRnn(WritingModel):
 
     def _logits(self, x: Tensor) -> Tensor:
         return ops.matmul(x, self.target.weight, transpose_b=True)
-
-
-def _positive(name: str, **sizes: int) -> None:
-    if min(sizes.values()) < 1:
-        raise AttributeValueError(f"{name}: {', '.join(f'{k} is {v}' for k, v in sizes.items())}; all must be above 0")

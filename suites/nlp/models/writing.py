@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from framework import ops
-from framework.errors import NotSupportedError
+from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensors import Tensor
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.outputs import States
@@ -23,6 +23,7 @@ class WritingModel(TextModel):
         past_width: W, numbers that are kept of a word between steps.
         memory_width: the same of a source's word; 0 for a model without a source.
         recurrent: whether `states` has those of a recurrent layer.
+        tree: whether words' probabilities come from a tree, which losses need no logits for.
         tables: rows of the source's and of the target's word vectors; None for a model without a source.
         shared: whether these are one table.
         copies: whether words of the source are written as they are, by their numbers.
@@ -35,6 +36,7 @@ class WritingModel(TextModel):
     copies: bool = False
 
     recurrent: bool = False
+    tree: bool = False
 
     def states(self, ids: Tensor, offsets: Tensor, logits: bool = True) -> States:
         """What stands before the logits, and these where they are asked for; see `forward`.
@@ -58,3 +60,9 @@ def told(logits: Tensor) -> dict[str, Tensor]:
     """`scores` [R, V], log-probabilities, and `totals` [R], which make them logits again.  logits: [R, V]."""
     scores = ops.log_softmax(logits)
     return {"scores": scores, "totals": logits[:, 0] - scores[:, 0]}
+
+
+def expect_positive(name: str, **sizes: int) -> None:
+    """Raise AttributeValueError in a model's name where a size is below 1."""
+    if min(sizes.values()) < 1:
+        raise AttributeValueError(f"{name}: {', '.join(f'{k} is {v}' for k, v in sizes.items())}; all must be above 0")

@@ -25,9 +25,10 @@ from suites.nlp.models.base import TextModel
 from suites.nlp.models.outputs import States
 from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems.writing import WritingProblem, shortened
-from suites.nlp.sampling import Calm, Sampled
+from suites.nlp.sampling import Calm, Sampled, over_tree
 from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.writing import Limits, Prompt, Search, Writer
+from suites.nlp.writing.search import CONTINUED
 from suites.nlp.writing.writer import STEP
 
 
@@ -66,7 +67,7 @@ class LanguageModeling(WritingProblem):
         sampled: Sampled | None = None,
         calm: Calm | None = None,
     ) -> None:
-        super().__init__(search or Search(temperature=0.8, top_p=0.95, max_length=200))
+        super().__init__(search or CONTINUED)
         if self.search.coverage_penalty:
             raise AttributeValueError("LanguageModeling: search.coverage_penalty is for texts that have a source")
         self._loss, self._opens, self._ends = loss or CrossEntropy(), opens, ends
@@ -122,26 +123,30 @@ class LanguageModeling(WritingProblem):
     def asked(self, model: TextModel, *, training: bool) -> Callable[..., Any]:
         """The model's states in training, where losses look at these; else see `WritingProblem.asked`."""
         found = super().asked(model, training=training)
-        if not training or (self._sampled is None and self._calm is None):
-            return found
         assert isinstance(model, WritingModel)
+        if not training or (self._sampled is None and self._calm is None and not model.tree):
+            return found
         if self._calm is not None and not model.recurrent:
             raise AttributeValueError(
                 f"LanguageModeling: calm is for recurrent models; {type(model).__name__} is none, take it away"
             )
-        return partial(model.states, logits=self._sampled is None)
+        if model.tree and self._loss.label_smoothing:
+            raise AttributeValueError("LanguageModeling: model.tree has no loss.label_smoothing; take one of them away")
+        return partial(model.states, logits=self._sampled is None and not model.tree)
 
     def losses(self, outputs: Tensor | States, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Cross entropy of logits [T, V]; of states what is asked for."""
         targets = inputs["targets"]
         if not isinstance(outputs, States):
             return self._loss(outputs, targets)
-        if self._sampled is None:
+        if self._sampled is None and outputs.tree is not None:
+            found = over_tree(outputs.tree, outputs.x, targets)
+        elif self._sampled is None:
             assert outputs.logits is not None
             found = self._loss(outputs.logits, targets)
         elif outputs.weight is None:
             raise AttributeValueError(
-                "LanguageModeling: sampled needs one output matrix; take the model's cutoffs away"
+                "LanguageModeling: sampled needs one output matrix; take the model's cutoffs or tree away"
             )
         else:
             found = self._sampled(outputs, targets)

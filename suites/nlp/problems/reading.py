@@ -327,9 +327,10 @@ def _parts(length: int, room: int, stride: int) -> list[tuple[int, int]]:
 
 def _widest(parts: Sequence[tuple[int, int]], length: int) -> list[np.ndarray]:
     """Of each window, for its tokens: whether it is the one where the token has most context on its poorer side."""
-    context = np.full((len(parts), length), -np.inf)
-    for row, (first, last) in zip(context, parts, strict=True):
+    most, best = np.full(length, -np.inf), np.zeros(length, np.int64)
+    for i, (first, last) in enumerate(parts):
         places = np.arange(last - first)
-        row[first:last] = np.minimum(places, places[::-1]) + 0.01 * (last - first)
-    best = context.argmax(axis=0) if length else np.zeros(0, np.int64)
+        context = np.minimum(places, places[::-1]) + 0.01 * (last - first)
+        more = context > most[first:last]
+        most[first:last][more], best[first:last][more] = context[more], i
     return [best[first:last] == i for i, (first, last) in enumerate(parts)]

@@ -87,7 +87,7 @@ class TextToText(WritingProblem):
         sources = self._sources(examples, sequencer)
         samples = []
         for i, tokens in enumerate(sequencer.target_tokens(example.target for example in examples)):
-            whole = np.array([start, *tokens.ids.tolist(), stop], np.int64)[: most + 1]
+            whole = sequencer.head(np.array([start, *tokens.ids.tolist(), stop], np.int64), most + 1)
             sample = {"source": sources[i], "target": whole[:-1], "words": whole[1:], "example": np.int64(i)}
             samples.append(sample)
         return PairSamples(samples, name_of)
@@ -95,7 +95,7 @@ class TextToText(WritingProblem):
     def _sources(self, examples: Sequence[Pair], sequencer: Sequencer) -> list[np.ndarray]:
         stop, room = sequencer.tokenizer.closing, sequencer.max_length - 1
         found = sequencer.tokens(example.source for example in examples)
-        return [np.array([*tokens.ids[:room].tolist(), stop], np.int64) for tokens in found]
+        return [np.array([*sequencer.head(tokens.ids, room).tolist(), stop], np.int64) for tokens in found]
 
     def collate(self, present: Container[str]) -> Callable[[list[Any]], dict[str, Any]]:
         """Batches of both sides one after the other, each with its offsets."""

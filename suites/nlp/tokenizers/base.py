@@ -77,11 +77,16 @@ class Tokenizer(ABC):
     def encode_words(self, words: Sequence[str]) -> list[np.ndarray]:
         """The ids of each word (a character of Chinese), int64 [1 or more]: a word of no token is `unknown`."""
 
+    @property
+    def writes(self) -> bool:
+        """Whether `text` makes texts of ids."""
+        return type(self).text is not Tokenizer.text
+
     def text(self, ids: Sequence[int]) -> str:
-        """The text of ids, which need no opening and closing; by default NotSupportedError."""
+        """The text of ids, which need no opening and closing; NotSupportedError where `writes` is false."""
         raise NotSupportedError(
             f"{type(self).__name__}: makes no text of ids, so no model can write with it; SubwordTokenizer, "
-            "CharacterTokenizer and published tokenizers can"
+            "CharacterTokenizer, a WordTokenizer of words and published tokenizers can"
         )
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from framework.errors import CheckpointError
-from framework.outside import read_json
+from framework.outside import read_json_object
 from suites.nlp.fields import expect_off
 from suites.nlp.tokenizers.base import Tokenizer
 from suites.nlp.tokenizers.byte_pairs import RobertaTokenizer
@@ -61,8 +61,8 @@ def tokenizer_of(folder: Path) -> Tokenizer:
     Raises CheckpointError for files that are missing or damaged, or ask for what these tokenizers do not do.
     """
     settings, whole = folder / "tokenizer_config.json", folder / "tokenizer.json"
-    fields = _object(settings) if settings.is_file() else {}
-    json = _object(whole) if whole.is_file() else {}
+    fields = read_json_object(settings) if settings.is_file() else {}
+    json = read_json_object(whole) if whole.is_file() else {}
     pairs = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
     roberta = pairs or _part(json, "model", dict, whole).get("type") == "BPE"
     fixed = _ROBERTA_FIXED if roberta else _FIXED
@@ -97,13 +97,13 @@ def _check(fields: dict[str, Any], fixed: dict[str, Any], path: Path) -> None:
 def _check_added(folder: Path, fixed: dict[str, Any], whole: dict[str, Any]) -> None:
     """Raise CheckpointError for tokens beside the usual ones, which would be cut into pieces here."""
     extra = folder / "added_tokens.json"
-    found = [(extra, token) for token in (_object(extra) if extra.is_file() else {})]
+    found = [(extra, token) for token in (read_json_object(extra) if extra.is_file() else {})]
     found += [
         (folder / "tokenizer.json", _content(token))
         for token in _part(whole, "added_tokens", list, folder / "tokenizer.json")
     ]
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        fields = _object(folder / name) if (folder / name).is_file() else {}
+        fields = read_json_object(folder / name) if (folder / name).is_file() else {}
         for field in _ADDED:
             value = fields.get(field)
             listed = value.values() if isinstance(value, dict) else _part(fields, field, list, folder / name)
@@ -180,13 +180,3 @@ def _part(fields: dict[str, Any], name: str, kind: type[Part], path: Path) -> Pa
     if found is not None and not isinstance(found, kind):
         raise CheckpointError(f"{path}: {name} is {str(found)[:60]!r}; it must be {_TYPES[kind]}")
     return kind() if found is None else found
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        found = read_json(path)
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path}: it holds a {type(found).__name__}, not an object")
-    return found

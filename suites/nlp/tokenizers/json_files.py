@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from tokenizers import Encoding
 from tokenizers import Tokenizer as Engine
 
 from framework import patterns
@@ -62,7 +63,7 @@ class JsonTokenizer(Tokenizer):
 
     def __init__(self, text: str, said: Mapping[str, str] | None = None, where: str = "tokenizer.json") -> None:
         fields = _checked(text, where)
-        self._text, self._said = text, dict(said or {})
+        self._text, self._said, self._where = text, dict(said or {}), where
         try:
             self._engine = Engine.from_str(text)
             numbers = self._engine.get_vocab(with_added_tokens=True)
@@ -97,7 +98,7 @@ class JsonTokenizer(Tokenizer):
 
     def _around(self, where: str, numbers: Mapping[str, int]) -> tuple[int | None, int, int, int]:
         """The tokens before and behind a text, how many stand between two, and how many kinds of segments there are."""
-        first, second = (self._engine.encode(text, add_special_tokens=False).ids for text in _PROBES)
+        first, second = (each.ids for each in self._encodings(_PROBES))
         one = self._engine.encode(_PROBES[0])
         stop = numbers.get(self._said.get("eos_token", ""))
         if stop is not None and one.ids[-len(first) :] == first and len(one.ids) <= len(first) + 1:
@@ -105,6 +106,9 @@ class JsonTokenizer(Tokenizer):
         two = self._engine.encode(*_PROBES)
         inner = one.ids[1 : 1 + len(first)]
         if len(one.ids) != len(first) + 2 or inner != first:
+            if stop is None and self._said.get("eos_token"):
+                said = self._said["eos_token"]
+                raise CheckpointError(f"{where}: eos_token is said to be {said!r}, which is no token")
             raise CheckpointError(
                 f"{where}: puts {len(one.ids) - len(first)} special tokens around a text; the encoders here were "
                 "trained with one before it and one behind, such as [CLS] and [SEP]"
@@ -115,6 +119,16 @@ class JsonTokenizer(Tokenizer):
             raise CheckpointError(f"{where}: joins two texts as {two.tokens}, in a way that is not known here")
         return opening, closing, between, 2 if len(set(two.type_ids)) > 1 else 1
 
+    def _encodings(self, texts: Sequence[str]) -> list[Encoding]:
+        """Pieces without special tokens; CheckpointError where a character has none, and unknown ones neither."""
+        try:
+            return list(self._engine.encode_batch(list(texts), add_special_tokens=False))
+        except Exception as error:  # the library raises no other
+            raise CheckpointError(
+                f"{self._where}: cannot take these texts: a character of them has no token, and the file no token for "
+                f"unknown ones ({str(error)[:200]})"
+            ) from None
+
     def _check_said(self, where: str) -> None:
         for name, ours in _SAID.items():
             number, token = getattr(self, ours), self._said.get(name)
@@ -123,13 +137,13 @@ class JsonTokenizer(Tokenizer):
                 raise CheckpointError(f"{where}: {name} is said to be {token!r}, and the tokenizer has {found!r}")
 
     def _encode(self, texts: list[str]) -> list[Tokens]:
-        encodings = self._engine.encode_batch(texts, add_special_tokens=False)
+        encodings = self._encodings(texts)
         return [Tokens(np.array(e.ids, np.int64), np.array(e.offsets, np.int64).reshape(-1, 2)) for e in encodings]
 
     def encode_words(self, words: Sequence[str]) -> list[np.ndarray]:
         """The ids of each word as it stands in a text, behind a space: int64 [1 or more]."""
         texts = [self._space + clean(word) for word in words]
-        encodings = self._engine.encode_batch(texts, add_special_tokens=False)
+        encodings = self._encodings(texts)
         return [np.array(e.ids or [self.unknown], np.int64) for e in encodings]
 
     def text(self, ids: Sequence[int]) -> str:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import CheckpointError
-from framework.outside import read_bytes, read_json
+from framework.outside import read_bytes, read_json_object
 from framework.patterns import checked
 from suites.nlp.fields import expect_off
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, kept
@@ -278,12 +278,4 @@ def _switches(folder: Path, family: _Family) -> dict[str, bool]:
 
 
 def _fields(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        found = read_json(path)
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from None
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path}: it holds a {type(found).__name__}, not an object")
-    return found
+    return read_json_object(path) if path.is_file() else {}

@@ -95,6 +95,18 @@ class WordTokenizer(Tokenizer):
         cased = [clean(word).lower() if self._lower_case else clean(word) for word in words]
         return [np.array([self._numbers.get(word, self.unknown)], np.int64) for word in cased]
 
+    @property
+    def writes(self) -> bool:
+        """Whether its pieces are words between spaces, each for itself."""
+        return self._pieces == "words" and self._ngrams == 1
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The words of ids between spaces, an unknown one as U+FFFD; NotSupportedError where `writes` is false."""
+        if not self.writes:
+            return super().text(ids)
+        words = ("\ufffd" if i == self.unknown else self.vocabulary[i] for i in ids if i not in (0, self.closing))
+        return " ".join(words)
+
     def state(self) -> dict[str, Any]:
         """Vocabulary and options."""
         return {**self._options, "max_size": self._max_size, "vocabulary": list(self.vocabulary)}

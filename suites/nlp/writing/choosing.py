@@ -42,7 +42,7 @@ class Chooser(ABC):
         search: how.
         given: words of each text that are there before the first is chosen.
         seen: for each text the words that count as repeated besides those of a hypothesis.
-        stop: the word that ends a text.
+        stop: the word that ends a text, besides those of `search.stop_ids`.
         rooms: words that each text has room for, those given with them.
         ends: whether the words of a hypothesis behind those given hold a stop text.
     """
@@ -56,7 +56,8 @@ class Chooser(ABC):
         rooms: Sequence[int],
         ends: Callable[[tuple[int, ...]], bool],
     ) -> None:
-        self.search, self.seen, self.stop, self.rooms, self.ends = search, seen, stop, rooms, ends
+        self.search, self.seen, self.rooms, self.ends = search, seen, rooms, ends
+        self.stops = {stop, *search.stop_ids}
         self.given = [len(ids) for ids in given]
         self.live = [Live(b, b, ids) for b, ids in enumerate(given)]
         self.done: list[list[Hypothesis]] = [[] for _ in given]
@@ -124,9 +125,9 @@ class Beams(Chooser):
             i, k = divmod(place, values.shape[1])
             live, word, score = own[i], int(ids[i, k]), float(sums[i, k])
             longer = (*live.ids, word)
-            if word == self.stop or last or self.ends(longer[self.given[live.text] :]):
+            if word in self.stops or last or self.ends(longer[self.given[live.text] :]):
                 if rank < beam:
-                    stopped = word == self.stop
+                    stopped = word in self.stops
                     kept = live.ids if stopped or last else longer
                     if last and not stopped:
                         self._add(live, kept, live.score, False, live.coverage)
@@ -171,7 +172,7 @@ class Drawing(Chooser):
         for row, live in every:
             word = drawn(*kept[row], self._draws[live.text][live.number])
             longer, score, covered = (*live.ids, word), live.score + float(logs[row, word]), self._covered(row)
-            if word == self.stop:
+            if word in self.stops:
                 self._finish(live, live.ids, score, True, covered)
             elif len(live.ids) >= self.rooms[live.text]:
                 self._finish(live, live.ids, live.score, False, live.coverage)

@@ -49,6 +49,7 @@ class Search:
         repetition_penalty: logits of words that are there already are divided by it if above 0, else multiplied (Keskar
             et al. 2019); 1 for none.
         stop: texts that end a result, which they are no part of.
+        stop_ids: numbers of tokens that end a result as the tokenizer's closing one does.
         seed: of what is drawn: the same text and seed give the same result, whatever else is in the batch.
         cached: keep keys and values between steps. The results are the same without.
     """
@@ -64,6 +65,7 @@ class Search:
     min_p: float | None = None
     repetition_penalty: float = 1.0
     stop: tuple[str, ...] = ()
+    stop_ids: tuple[int, ...] = ()
     seed: int = 0
     cached: bool = True
 
@@ -97,6 +99,8 @@ class Search:
                 f"Search: results is {self.results}; it must be at least 1, and at most beam ({self.beam}) where no "
                 "words are drawn (temperature)"
             )
+        if any(number < 0 for number in self.stop_ids):
+            raise AttributeValueError(f"Search: stop_ids is {list(self.stop_ids)}; tokens are numbered from 0")
         if any(not text for text in self.stop):
             raise AttributeValueError("Search: stop has an empty text, which is in every text; take it out")
 
@@ -109,3 +113,6 @@ class Search:
         if coverage is None or not self.coverage_penalty:
             return 0.0
         return float(self.coverage_penalty * np.log(np.clip(coverage, _LEAST, 1.0)).sum())
+
+
+CONTINUED = Search(temperature=0.8, top_p=0.95, max_length=200)  # where a text goes on and nothing is asked for

@@ -112,6 +112,11 @@ def _text_file(source: Source, folder: str, picture: str) -> str | None:
     return next((place for place in places if source.exists(place)), None)
 
 
+def _unquoted(word: str) -> str:
+    """A word without the quotes around it that 2013's files have; one at an end is its own, as in `12"`."""
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
+
+
 def _number(cell: str) -> float | None:
     try:
         return float(cell)
@@ -127,7 +132,7 @@ def _of_line(row: tuple[str, str, str]) -> Written:
         corners = _CORNERS.match(line)
         if corners:
             points = np.array([float(cell) for cell in line.split(",")[:8]]).reshape(4, 2)
-            return checked_polygon(points), line[corners.end() :].strip().strip('"')
+            return checked_polygon(points), _unquoted(line[corners.end() :].strip())
         cells = line.split(",", 4) if line.count(",") > 2 else line.split(None, 4)
         numbers = [_number(cell) for cell in cells[:4]]
         if len(numbers) < 4 or None in numbers:
@@ -137,7 +142,7 @@ def _of_line(row: tuple[str, str, str]) -> Written:
         more = [_number(cell) for cell in word.split(",")[:2]]
         if len(more) == 2 and None not in more:
             raise DataError(f"has 3 points; the outline of a text has 4 or more: {line[:60]!r}")
-        return checked_polygon(np.array([[left, top], [right, top], [right, bottom], [left, bottom]])), word.strip('"')
+        return checked_polygon(np.array([[left, top], [right, top], [right, bottom], [left, bottom]])), _unquoted(word)
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
 
@@ -181,4 +186,7 @@ def _of_object(found: Any) -> Written:
         points = np.array(found["points"], np.float64)
     except (ValueError, TypeError):
         raise DataError(f"points are pairs of numbers, found {str(found['points'])[:60]!r}") from None
-    return checked_polygon(points), str(found.get("transcription", ""))
+    said = found.get("transcription", "")
+    if not isinstance(said, str):
+        raise DataError(f'transcription is {str(said)[:40]!r}; it must be text, "###" where it cannot be read')
+    return checked_polygon(points), said

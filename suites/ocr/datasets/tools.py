@@ -16,7 +16,8 @@ from suites.engine.reporting import Tally
 from suites.ocr.datasets.pages import PageDataset, Written
 from suites.ocr.sample import ILLEGIBLE, checked_polygon
 from suites.vision.files import listed_file
-from suites.vision.labelme import Documents, label_of, outline_of, picture_of
+from suites.vision.labelme import Documents, label_of, part_of, picture_of
+from suites.vision.structures import Patch
 
 _ILLEGIBLE = "."  # TextOCR's word for it
 
@@ -112,9 +113,11 @@ class LabelmeText(PageDataset):
 
 def _of_shape(row: tuple[str, str, dict[str, Any]]) -> Written | None:
     _, where, shape = row
-    outline = outline_of(shape, where)
+    outline = part_of(shape, where)
     if outline is None:
         return None
+    if isinstance(outline, Patch):
+        raise DataError(f"{where}: is a painted mask; text is outlined by polygons or rectangles")
     if not label_of(shape).strip():
         raise DataError(f"{where}: has no label; it is what is written there, {ILLEGIBLE} where nobody can read it")
     try:

@@ -98,14 +98,14 @@ class LineProblem(Problem):
         """Lines on characters that the alphabet lacks."""
         expect(dataset, LineList, type(self._model).__name__)
         counts: dict[str, int] = {}
-        lines = 0
+        lines, said = 0, self._too_long(dataset, what)
         for text in dataset.texts():
             unknown = self._model.alphabet.unknown(text)
             lines += bool(unknown)
             for character in unknown:
                 counts[character] = counts.get(character, 0) + 1
         if not counts:
-            return []
+            return said
         if not any(len(self._model.alphabet.encode(text)) for text in dataset.texts()):
             raise DataError(
                 f"{what}: no character of its {len(dataset)} lines is in the alphabet ({len(self._model.alphabet)} "
@@ -114,12 +114,35 @@ class LineProblem(Problem):
         often = sorted(counts, key=lambda c: (-counts[c], c))[:_SHOWN]
         named = ", ".join(f"{c!r} in {counts[c]}" for c in often) + (" ..." if len(counts) > _SHOWN else "")
         return [
+            *said,
             f"{what}: {lines} of {len(dataset)} lines have characters that the alphabet lacks, which are left out of "
-            f"what is learnt and are read wrong: {named}"
+            f"what is learnt and are read wrong: {named}",
+        ]
+
+    def _too_long(self, dataset: LineList, what: str) -> list[str]:
+        """Lines on texts that have no room in their pictures."""
+        model, least, found = self._model, self._how.reading.line_width, []
+        for index, text in enumerate(dataset.texts()):
+            room = (columns_needed(model.alphabet.encode(text)) + model.lost) * model.step
+            if room <= _STRETCHED * least:  # nearly all; no picture has to be looked at
+                continue
+            try:
+                width = line_width(dataset.image(index), model.height)
+            except DataError:  # told when it is its turn
+                continue
+            if room > _STRETCHED * max(least, width):
+                found.append(f"{dataset.name_of(index)} has {len(text)} characters in {width} columns of pixels")
+        if not found:
+            return []
+        return [
+            f"{what}: {len(found)} of {len(dataset)} lines have more text than their pictures have room for, and are "
+            f"not learnt: {'; '.join(found[:_NAMED])}{' ...' if len(found) > _NAMED else ''}"
         ]
 
 
 _SHOWN = 12  # characters in a message
+_NAMED = 3  # lines in a message
+_STRETCHED = 16  # times its own width that a line is shown with at most for the sake of its text
 
 
 def columns_needed(labels: np.ndarray) -> int:
@@ -140,6 +163,9 @@ def collate_lines(
 ) -> Batch:
     """Lines as a batch that is as wide as the widest, and wide enough for the longest text.
 
+    A text that needs many times the width of its own picture is not learnt: it cannot stand in there, and the batch
+    would be as wide as it asks.
+
     Args:
         samples: N lines.
         alphabet: of the recogniser.
@@ -156,9 +182,11 @@ def collate_lines(
         and `numbers` of the lines in their set.
     """
     labels = [alphabet.encode(sample.text) for sample in samples]
-    needed = max(columns_needed(each) for each in labels) + lost
-    widest = max(line_width(sample.image, height) for sample in samples)
-    lines = lines_batch([sample.image for sample in samples], height, max(least, needed * step, widest), most)
+    width = max(
+        min((columns_needed(each) + lost) * step, _STRETCHED * max(least, line_width(sample.image, height)))
+        for each, sample in zip(labels, samples, strict=True)
+    )
+    lines = lines_batch([sample.image for sample in samples], height, max(least, width), most)
     before, wanted = told(labels, longest)
     return {
         "lines": lines,

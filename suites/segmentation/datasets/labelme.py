@@ -18,18 +18,19 @@ from suites.segmentation.datasets.reading import Colour
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
 from suites.vision.files import listed_classes
-from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
+from suites.vision.geometry import Stretch
+from suites.vision.labelme import Documents, label_of, part_of, picture_of, stated_size
 from suites.vision.pictures.images import decode_image
 from suites.vision.pictures.sizes import picture_sizes
 from suites.vision.pictures.stated import Fitter, Size
-from suites.vision.structures import Masks
+from suites.vision.structures import Masks, Patch
 
 BACKGROUND, VOID = "_background_", "__ignore__"
 
 
 @register("dataset", needs={"split": "holdout"})
 class LabelmeSegmentation(SegmentationDataset):
-    """Polygons, rectangles and circles as label maps; a later shape lies over an earlier one. Lines are left out.
+    """Polygons, rectangles, circles and masks as label maps; later shapes lie over earlier ones. Lines are left out.
 
     A shape labelled `__ignore__` is void. What no shape covers is class 0, `_background_`, or
     void as `background` says.
@@ -74,7 +75,7 @@ class LabelmeSegmentation(SegmentationDataset):
         numbers = {name: label for label, name in enumerate(self.class_names)} | {VOID: IGNORE}
         files = documents.names if holdout is None else documents.held_out(split, holdout, "LabelmeSegmentation")
 
-        def read(name: str) -> tuple[str, Size, list[tuple[int, np.ndarray]]]:
+        def read(name: str) -> tuple[str, Size, list[tuple[int, np.ndarray | Patch]]]:
             document = documents[name]
             image = picture_of(source, name, document)
             if image is None:
@@ -99,9 +100,8 @@ class LabelmeSegmentation(SegmentationDataset):
         labels = np.full(image.shape[:2], self._fill, np.uint8)
         shapes, size = self._shapes[index], (image.shape[0], image.shape[1])
         scale = self._fitter.scale(self._stated[index], size, self.name_of(index))
-        masks = Masks(tuple((outline * scale,) for _, outline in shapes), size)
-        for at, (label, _) in enumerate(shapes):
-            labels[masks[np.array([at])].bitmaps()[0]] = label
+        for label, part in shapes:
+            labels[_bitmap(part, scale, self._stated[index], size)] = label
         return Sample(image=image, labels=labels, image_id=index)
 
     def sizes(self) -> np.ndarray:
@@ -117,12 +117,23 @@ class LabelmeSegmentation(SegmentationDataset):
         return self._images.full_name(index)
 
 
-def _shapes(shapes: Sequence[dict[str, Any]], numbers: dict[str, int], where: str) -> list[tuple[int, np.ndarray]]:
-    """Class and outline of each shape with an area."""
+def _bitmap(part: np.ndarray | Patch, scale: float, stated: Size, size: Size) -> np.ndarray:
+    """bool [H, W] of a shape in a picture of `size`, whose annotation states another `scale` times smaller."""
+    if not isinstance(part, Patch):
+        return Masks(((part * scale,),), size).bitmaps()[0]
+    if scale == 1:
+        return part.whole(size)
+    return Stretch(stated, size).labels(part.whole(stated).astype(np.uint8), 0).astype(bool)
+
+
+def _shapes(
+    shapes: Sequence[dict[str, Any]], numbers: dict[str, int], where: str
+) -> list[tuple[int, np.ndarray | Patch]]:
+    """Class, and outline or bitmap, of each shape with an area."""
     found = []
     for at, shape in enumerate(shapes):
-        name, outline = label_of(shape), outline_of(shape, f"{where}: shape {at}")
-        if outline is None:
+        name, part = label_of(shape), part_of(shape, f"{where}: shape {at}")
+        if part is None:
             continue
         if not name:
             raise DataError(f"{where}: shape {at} has no label")
@@ -130,5 +141,5 @@ def _shapes(shapes: Sequence[dict[str, Any]], numbers: dict[str, int], where: st
             raise SetError(
                 f"{where}: shape {at} is labelled {name!r}, which is none of the classes; add it to `classes`"
             )
-        found.append((numbers[name], outline))
+        found.append((numbers[name], part))
     return found

@@ -16,7 +16,7 @@ from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.segmentation.datasets.base import PairDataset
-from suites.segmentation.datasets.reading import Binary, Colour, Colours, Ids, LabelReader
+from suites.segmentation.datasets.reading import Binary, Colour, Colours, Ids, LabelReader, Soft
 from suites.vision.files import held_out, pictures_below, read_list, say_shared
 from suites.vision.pictures.images import IMAGE_SUFFIXES
 
@@ -46,8 +46,9 @@ class ImageLabelPairs(PairDataset):
         ignore_labels: Numbers in label maps of ids that are neither learnt nor counted; 255 is always one.
         label_suffix: What the name of a label map has in place of the image's suffix.
         palette: RGB (0 to 255) of each class in pictures; None chooses.
-        kind: What the pixels of label maps are: "ids", "colours" (of `palette`; black is void unless it is a class), or
-            "binary" (what is not 0 is class 1; the classes are then background and object, unless named).
+        kind: What the pixels of label maps are: "ids", "colours" (of `palette`; black is void unless it is a class),
+            "binary" (what is not 0 is class 1) or "soft" (grey maps: 128 and more is class 1, as of edges that several
+            people drew). The classes of these two are background and object, unless named.
         reduce_zero: The number 0 is void and the first class is 1, as in ADE20K.
         holdout: For one folder of all images: every `holdout`-th is "val", the rest "train"; copies stay together.
         split: With `holdout`, which part.
@@ -69,14 +70,14 @@ class ImageLabelPairs(PairDataset):
         ignore_labels: Sequence[int] = (255,),
         label_suffix: str = ".png",
         palette: Sequence[Colour] | None = None,
-        kind: Literal["ids", "colours", "binary"] = "ids",
+        kind: Literal["ids", "colours", "binary", "soft"] = "ids",
         reduce_zero: bool = False,
         max_skipped: float = MAX_SKIPPED,
         holdout: int | None = None,
         split: Literal["train", "val"] | None = None,
     ) -> None:
         source = open_source(root)
-        names = _BINARY if classes is None and kind == "binary" else classes
+        names = _BINARY if classes is None and kind in ("binary", "soft") else classes
         names = _class_names(source) if names is None else names
         self._skipped = Tally()
         if pairs is None:
@@ -111,8 +112,8 @@ def _reader(
             raise AttributeValueError(f"palette: label maps in colours need one of each of the {len(names)} classes")
         return Colours(palette)
     if len(names) != 2:
-        raise AttributeValueError(f"classes: binary masks tell 2 classes apart, not {len(names)}")
-    return Binary()
+        raise AttributeValueError(f"classes: {kind} masks tell 2 classes apart, not {len(names)}")
+    return Soft() if kind == "soft" else Binary()
 
 
 def _images(source: Source, folder: str) -> list[str]:

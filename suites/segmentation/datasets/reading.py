@@ -1,4 +1,4 @@
-"""What a label file's pixels say: class ids, colours, or two values; each reader is picklable.
+"""What a label file's pixels say: class ids, colours, two values, or shares; each reader is picklable.
 
 All give uint8 [H, W], 0 to K - 1, or `IGNORE`.
 """
@@ -16,6 +16,7 @@ from suites.segmentation.sample import IGNORE
 from suites.vision.pictures.images import decode_image
 
 Colour = tuple[int, int, int]
+_HALF = 128  # of 255
 
 
 class LabelReader(ABC):
@@ -60,6 +61,14 @@ class Ids(LabelReader):
         labels = self._table[decode_labels(data, name)]
         check_labels(labels, self._num_classes, IGNORE, name, least=int(self._reduces))
         return labels
+
+
+class Soft(LabelReader):
+    """Class 1 is what most annotators marked: numbers of 128 and more of a grey map of 0 to 255, such as their mean."""
+
+    def __call__(self, data: bytes, name: str) -> np.ndarray:
+        """See the class."""
+        return (decode_labels(data, name) >= _HALF).astype(np.uint8)
 
 
 class Colours(LabelReader):

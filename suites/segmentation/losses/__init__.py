@@ -2,11 +2,18 @@
 
 from suites.segmentation.losses.base import SegmentationLoss
 from suites.segmentation.losses.counts import ClassCounts
-from suites.segmentation.losses.pixels import BinaryCrossEntropy, CrossEntropy, Focal, OhemCrossEntropy
+from suites.segmentation.losses.pixels import (
+    BalancedCrossEntropy,
+    BinaryCrossEntropy,
+    CrossEntropy,
+    Focal,
+    OhemCrossEntropy,
+)
 from suites.segmentation.losses.regions import Dice, LovaszHinge, LovaszSoftmax
 from suites.segmentation.losses.weights import WeightedLoss
 
 __all__ = [
+    "BalancedCrossEntropy",
     "BinaryCrossEntropy",
     "ClassCounts",
     "CrossEntropy",

@@ -25,6 +25,7 @@ from suites.vision.backbones.resnext import ResNeXt as ResNeXt  # noqa: E402
 from suites.vision.backbones.shufflenet_v2 import ShuffleNetV2 as ShuffleNetV2  # noqa: E402
 from suites.vision.backbones.squeezenet import SqueezeNet as SqueezeNet  # noqa: E402
 from suites.vision.backbones.swin import Swin as Swin  # noqa: E402
+from suites.vision.backbones.thin_resnet import ThinResNet as ThinResNet  # noqa: E402
 from suites.vision.backbones.unet_encoder import UNetEncoder as UNetEncoder  # noqa: E402
 from suites.vision.backbones.vgg import VGG as VGG  # noqa: E402
 from suites.vision.backbones.vit import DINOv2 as DINOv2  # noqa: E402

@@ -164,9 +164,14 @@ def checked_size(data: bytes, name: str) -> tuple[int, int]:
     return found.height, found.width
 
 
-def encode_image(image: np.ndarray, suffix: str = ".png") -> bytes:
-    """Encodes uint8 RGB [H, W, 3] as the file kind of `suffix` (`.png`, `.jpg`, ...)."""
-    done, data = cv2.imencode(suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+def encode_image(image: np.ndarray, suffix: str = ".png", quality: int | None = None) -> bytes:
+    """Encodes uint8 RGB [H, W, 3], or grey [H, W], as the file kind of `suffix` (`.png`, `.jpg`, ...).
+
+    `quality` is a JPEG's, of 100.
+    """
+    how = [] if quality is None else [cv2.IMWRITE_JPEG_QUALITY, quality]
+    pixels = image if image.ndim == 2 else cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
+    done, data = cv2.imencode(suffix, pixels, how)
     if not done:
         raise DataError(f"encode_image: OpenCV cannot write {image.shape} {image.dtype} as {suffix}")
     return data.tobytes()

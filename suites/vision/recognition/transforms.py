@@ -15,6 +15,7 @@ from suites.vision.augmentation import transforms
 from suites.vision.augmentation.covering import GridMask, RandomErasing
 from suites.vision.augmentation.pipeline import BatchTransform, Transform
 from suites.vision.augmentation.pixels import check_prob, check_range, pair
+from suites.vision.pictures.images import decode_image, encode_image
 from suites.vision.recognition.augment import CutMix, RandAugment, both
 from suites.vision.recognition.sample import Labelled
 
@@ -98,6 +99,30 @@ class RandomResizedCrop(Transform):
         return (height - h) // 2, (width - w) // 2, h, w
 
 
+class JpegCompression(Transform):
+    """Writes each frame as a JPEG and reads it again, before `Normalize`: some networks were only shown such pictures.
+
+    Args:
+        quality: of the JPEG, from 1 to 100.
+    """
+
+    def __init__(self, quality: int = 75) -> None:
+        if not 1 <= quality <= 100:
+            raise AttributeValueError(f"JpegCompression: quality is {quality}; it must be 1 to 100")
+        self._quality = quality
+
+    def __call__(self, sample: Labelled, rng: np.random.Generator) -> Labelled:
+        """Returns the sample with what is left of it."""
+        pixels = sample.pixels
+        if pixels.dtype != np.uint8:
+            raise DataError(f"JpegCompression: {sample.name} has {pixels.dtype} pixels; put it before Normalize")
+        frames = [self._again(frame, sample.name) for frame in pixels.reshape(-1, *pixels.shape[-3:])]
+        return sample.recoloured(np.stack(frames).reshape(pixels.shape))
+
+    def _again(self, frame: np.ndarray, name: str) -> np.ndarray:
+        return decode_image(encode_image(frame, ".jpg", self._quality), name)
+
+
 # Where TSN puts its crops: quarters of the free height and width, at corners, edges, centre and between.
 _QUARTERS = ((0, 0), (0, 4), (4, 0), (4, 4), (2, 2), (0, 2), (4, 2), (2, 0), (2, 4), (1, 1), (1, 3), (3, 1), (3, 3))
 
@@ -158,6 +183,7 @@ TRANSFORMS = (
     *(transforms.Resize, transforms.ResizeKeepRatio, transforms.Letterbox, transforms.PadToMultiple),
     *(transforms.ColorDistort, transforms.Normalize, transforms.RandomFlip),
     *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop, RandAugment, RandomErasing, GridMask),
+    JpegCompression,
 )
 BATCH_TRANSFORMS = (Mixup, CutMix)
 

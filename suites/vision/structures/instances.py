@@ -26,7 +26,8 @@ class Instances:
         difficult: bool [M], VOC's flag: learnt, but neither asked for nor punished in VOC's figures.
         crowd: bool [M], COCO's `iscrowd`: a region of many objects, never a training target.
         masks: their shapes, if there are any.
-        keypoints: float32 [M, P, 3] (x, y, visible), if there are any; visible is 0 unlabelled, 1 hidden, 2 seen.
+        keypoints: float32 [M, P, 3] (x, y, visible), if there are any; visible is 0 unlabelled, 1 hidden, 2 seen, or 0
+            to 1, how sure a prediction is that a point is to be seen.
         pose: what the keypoints are, which says those that change places in a mirror.
 
     Raises:

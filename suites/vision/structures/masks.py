@@ -10,11 +10,54 @@ import cv2
 import numpy as np
 from pycocotools import mask as coco
 
+from framework import limits
 from framework.errors import DataError, ShapeError
 from suites.vision.geometry import Move
 from suites.vision.structures.boxes import Boxes
 
 Polygons: TypeAlias = tuple[np.ndarray, ...]  # parts of one object, each float64 [P, 2], (x, y)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A shape as annotation tools paint it: a bitmap that lies somewhere in its picture.
+
+    Attributes:
+        bitmap: bool [h, w].
+        left, top: pixels of the picture at its first column and row; it may reach out of the picture.
+    """
+
+    bitmap: np.ndarray
+    left: int
+    top: int
+
+    @classmethod
+    def of_rows(cls, runs: Sequence[int], left: int, top: int, width: int, height: int) -> Patch:
+        """From run lengths row by row, of pixels outside, inside, outside ...; DataError where they do not fill it."""
+        counts = np.asarray(runs, np.int64)
+        if width < 1 or height < 1 or width * height > limits.current().pixels:
+            raise DataError(f"a mask of {width}x{height} pixels")
+        if counts.ndim != 1 or (counts < 0).any() or counts.sum() != width * height:
+            raise DataError(f"the runs of a mask cover {counts.sum()} pixels; it is {width}x{height}")
+        inside = np.arange(len(counts)) % 2 == 1
+        return cls(np.repeat(inside, counts).reshape(height, width), left, top)
+
+    @property
+    def corners(self) -> np.ndarray:
+        """The first and last corner of what is inside, float64 [2, 2], (x, y); DataError where nothing is."""
+        rows, columns = (np.flatnonzero(self.bitmap.any(axis=axis)) for axis in (1, 0))
+        if not len(rows):
+            raise DataError("a mask is empty")
+        ends = [[columns[0], rows[0]], [columns[-1] + 1, rows[-1] + 1]]
+        return np.array(ends, np.float64) + np.array([self.left, self.top])
+
+    def whole(self, size: tuple[int, int]) -> np.ndarray:
+        """bool [H, W] of a picture of this size."""
+        found = np.zeros(size, bool)
+        (height, width), (x, y) = self.bitmap.shape, (max(self.left, 0), max(self.top, 0))
+        part = self.bitmap[y - self.top : max(size[0] - self.top, 0), x - self.left : max(size[1] - self.left, 0)]
+        found[y : max(self.top + height, 0), x : max(self.left + width, 0)] = part
+        return found
 
 
 @dataclass(frozen=True)
@@ -93,6 +136,25 @@ class Masks:
             return Boxes.none()
         sides = coco.toBbox(self.codes())
         return Boxes(np.concatenate([sides[:, :2], sides[:, :2] + sides[:, 2:]], axis=1))
+
+
+def corners_of(part: np.ndarray | Patch) -> tuple[float, float, float, float]:
+    """x1, y1, x2, y2 around an outline [P, 2] or a bitmap; DataError for an empty one."""
+    points = part.corners if isinstance(part, Patch) else part
+    (x1, y1), (x2, y2) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    return x1, y1, x2, y2
+
+
+def merged(parts: Sequence[np.ndarray | Patch], size: tuple[int, int]) -> Polygons | dict[str, Any]:
+    """The shape of an object of several outlines [P, 2] and bitmaps, of a picture of `size` (H, W).
+
+    It is one of polygons where there are no bitmaps; `size` is not looked at then.
+    """
+    outlines = tuple(part for part in parts if not isinstance(part, Patch))
+    if len(outlines) == len(parts):
+        return outlines
+    found = np.logical_or.reduce([part.whole(size) for part in parts if isinstance(part, Patch)])
+    return encode(found | Masks((outlines,), size).bitmaps()[0] if outlines else found)
 
 
 def encode(bitmap: np.ndarray) -> dict[str, Any]:

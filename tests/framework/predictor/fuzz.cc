@@ -7,7 +7,9 @@
 // else, and a changed seal that opens, ends the program with status 1.
 #include <sys/stat.h>
 
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,8 +19,11 @@
 #include <vector>
 
 #include "core/error.h"
+#include "image/rows.h"
 #include "op/op.h"
 #include "predictor/pictures/prepared.h"
+#include "predictor/rows/prepared.h"
+#include "predictor/rows/sha256.h"
 #include "predictor/sealing/opening.h"
 #include "predictor/texts/sequences.h"
 #include "predictor/texts/tokenizer.h"
@@ -34,6 +39,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace paddock;
+using pictures::PreparedPictures;
 
 std::mt19937_64 random_bits;
 size_t below(size_t n) { return n ? random_bits() % n : 0; }
@@ -133,27 +139,113 @@ void fuzz_encode(const texts::TextTokenizer& tokenizer, const std::string& shown
   tried("text", [&] { tokenizer.encode(changed(shown)); });
 }
 
+std::string base64(const std::string& bytes) {
+  static const char* digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 3; ++k)
+      bits = bits << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
+    for (size_t k = 0; k < 4; ++k) text += i + k > bytes.size() ? '=' : digits[bits >> (18 - 6 * k) & 63];
+  }
+  return text;
+}
+
+// A table of characters; units are changed as a whole too, so that steps lead elsewhere.
+void fuzz_charsmap(std::string table, const std::string& shown) {
+  for (size_t times = below(4); times; --times) {
+    const uint32_t unit =
+        below(2) ? static_cast<uint32_t>(random_bits()) : static_cast<uint32_t>(below(table.size()) << 10);
+    std::memcpy(table.data() + 4 + below(table.size() / 4 - 2) * 4, &unit, sizeof unit);
+  }
+  if (below(2)) table = changed(std::move(table));
+  const std::string text =
+      R"({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}, "normalizer":)"
+      R"({"type": "Precompiled", "precompiled_charsmap": ")" +
+      base64(table) + "\"}}";
+  tried("charsmap", [&] {
+    const predictor::JsonDocument document(text);
+    const auto made = texts::TextTokenizer::of_json(document.root());
+    made->encode(shown);
+    try {
+      made->encode(changed(shown));
+    } catch (const Error&) {  // no UTF-8
+    }
+  });
+}
+
 void fuzz_pictures(const std::string& text) {
   const std::string other = changed(text);
   tried("metadata", [&] {
     const predictor::JsonDocument document(other);
     const int height = 1 + static_cast<int>(below(40)), width = 1 + static_cast<int>(below(40));
     const std::vector<uint8_t> pixels(static_cast<size_t>(height * width) * 3, 7);
-    const pictures::PreparedPictures made(document.root(), 1 << 16, {{height, width, 3 * width, pixels.data()}});
+    const pictures::GivenPicture picture{height, width, 3 * width, pixels.data()};
+    const auto prepared = [&] {
+      if (text.find("ObjectCrop") == text.npos || below(2))
+        return PreparedPictures(document.root(), 1 << 16, {picture});
+      std::vector<std::array<float, 4>> boxes(1 + below(3));
+      for (auto& box : boxes)
+        for (float& v : box) v = std::ldexp(static_cast<float>(below(200)) - 99, static_cast<int>(below(30)) - 8);
+      return PreparedPictures(document.root(), 1 << 16, picture, boxes);
+    };
+    const PreparedPictures made = prepared();
     std::vector<float> boxes(8, 3.f);
     made.boxes_back(0, boxes.data(), 2, boxes.data());
+    made.points_back(0, boxes.data(), 4, boxes.data());
     std::vector<uint8_t> labels(36, 1), back(pixels.size() / 3);
     made.labels_back(0, labels.data(), 6, 6, back.data());
   });
 }
 
+// The reader of rows that metadata state, the list of published rows and the header of a file of them.
+void fuzz_rows(const fs::path& folder, const std::string& metadata) {
+  const fs::path list = folder / "rows" / "rows.json";
+  const std::string listed = read(list);
+  fs::path base;
+  for (const auto& entry : fs::directory_iterator(folder / "rows"))
+    if (entry.path().extension() == ".base") base = entry.path();
+  const std::string whole = read(base);
+  std::string text = metadata;
+  const size_t kind = below(3);
+  if (kind == 0) text = changed(metadata);
+  if (kind == 1) write(list, changed(listed));
+  if (kind == 2) {
+    uint32_t length;
+    std::memcpy(&length, whole.data() + 12, sizeof length);
+    std::string header = changed(whole.substr(48, length));
+    if (below(2)) header.resize(length, ' ');
+    const auto size = static_cast<uint32_t>(header.size());
+    const auto digest = rows::sha256(header);
+    std::string other = whole.substr(0, 12) + std::string(reinterpret_cast<const char*>(&size), 4);
+    other += std::string(reinterpret_cast<const char*>(digest.data()), digest.size()) + header;
+    other += std::string(length > size ? length - size : 0, '\0') +
+             whole.substr(std::max<size_t>(48 + length, other.size()));
+    write(base, other);
+  }
+  tried("rows", [&] {
+    const predictor::JsonDocument document(text);
+    const auto plan = rows::row_plan(document.root(), folder, {});
+    static const std::string cells[] = {"", "1", "-7.5", "a|b", "3.4.2024", "1e30", "x", "i1|i2|i3|i4|i5"};
+    std::vector<std::string_view> given(plan.columns.size() * 3);
+    for (auto& cell : given) cell = cells[below(4) ? 0 : below(std::size(cells))];  // mostly rows that are read
+    if (!given.empty()) rows::PreparedRows(plan, given, 3).input("sparse");
+  });
+  if (kind == 1) write(list, listed);
+  if (kind == 2) write(base, whole);
+}
+
 }  // namespace
+
+extern "C" const paddock::image::PictureRows& paddock_picture_rows();
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
+  image::set_picture_rows(paddock_picture_rows());
   const fs::path seeds = argv[1];
   random_bits.seed(argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0);
-  std::vector<std::string> tokenizers, metadata;
+  std::vector<std::string> tokenizers, metadata, charsmaps;
+  for (const auto& entry : fs::directory_iterator(seeds / "charsmaps")) charsmaps.push_back(read(entry.path()));
   for (const auto& entry : fs::directory_iterator(seeds / "tokenizers")) tokenizers.push_back(read(entry.path()));
   for (const auto& entry : fs::directory_iterator(seeds / "metadata")) metadata.push_back(read(entry.path()));
   std::vector<std::unique_ptr<texts::TextTokenizer>> whole;
@@ -162,7 +254,7 @@ int main(int argc, char** argv) {
     whole.push_back(document.root().find("kind") ? texts::TextTokenizer::of_metadata(document.root())
                                                  : texts::TextTokenizer::of_json(document.root()));
   }
-  const std::string secret = read(seeds / "secret"), shown = read(seeds / "text");
+  const std::string clicks = read(seeds / "clicks"), secret = read(seeds / "secret"), shown = read(seeds / "text");
   std::vector<fs::path> sealed;
   for (const auto& entry : fs::directory_iterator(seeds / "sealed")) sealed.push_back(entry.path());
   for (const auto& folder : sealed) open(folder, secret);
@@ -171,6 +263,8 @@ int main(int argc, char** argv) {
     fuzz_text(tokenizers[below(tokenizers.size())], shown);
     fuzz_encode(*whole[below(whole.size())], shown);
     fuzz_pictures(metadata[below(metadata.size())]);
+    fuzz_charsmap(charsmaps[below(charsmaps.size())], shown);
+    fuzz_rows(seeds, clicks);
   }
   for (const auto& [kind, found] : counts)
     std::printf("%s: %ld read, %ld refused\n", kind.c_str(), found.first, found.second);

@@ -12,16 +12,7 @@ from framework.graph.files import load_program, save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.onnx import EXPORT_PASSES
 from framework.quantization import METHODS, quantize
-
-
-def normal(*shape, seed=0, scale=1.0):
-    return (np.random.default_rng([seed, *shape]).standard_normal(shape) * scale).astype(np.float32)
-
-
-def constant(array, name=None):
-    t = framework.tensor(array)
-    t.persistable, t.name = True, name
-    return t
+from tests.framework.quantization.helpers import constant, normal
 
 
 def filters(k, size, c, seed=0, name=None):

@@ -287,6 +287,26 @@ def test_a_seal_that_says_something_else_is_refused_before_anything_is_read(prog
         load_program(folder)
 
 
+def test_a_key_that_nothing_is_encrypted_with_is_told(program, tmp_path, caplog):
+    save_program(program, tmp_path / "plain")
+    with keys(decrypt=secret):
+        load_program(tmp_path / "plain")
+    assert "plain: is not encrypted, so the key of --decrypt is not used" in caplog.text
+    caplog.clear()
+    load_program(tmp_path / "plain")
+    assert not caplog.text
+
+
+def test_a_changed_file_is_named(program, owner, tmp_path):
+    folder = sealed(program, tmp_path / "e", owner, sign=False)
+    for file in folder.glob("*.sealed"):
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with keys(decrypt=secret), pytest.raises(CheckpointError, match=rf"{file.name}: was changed \(segment"):
+            load_program(folder)
+        file.write_bytes(whole)
+
+
 def test_weights_lie_in_memory_that_is_wiped_once_nobody_uses_it(program, owner, tmp_path, monkeypatch):
     """Weights of types that the core has are not copied out of it."""
     gc.collect()  # what other tests have left

@@ -176,3 +176,11 @@ def test_a_name_that_stands_twice_is_refused(tmp_path):
     (tmp_path / "log.csv").write_text("a,a,click\n" + "1.5,2,0\n2.5,3,1\n" * 20)
     with pytest.raises(DataError, match="2 columns are called 'a'; rename all but one"):
         guess_schema(tmp_path / "log.csv")
+
+
+def test_an_encoding_that_is_asked_for_is_an_option_of_the_command_that_is_named(tmp_path):
+    rows = [f"{i % 2},北京市海淀区{i},{i}" for i in range(90)]
+    (tmp_path / "log.csv").write_bytes("\n".join(["点击,城市,价格", *rows]).encode("gb18030"))
+    with pytest.raises(DataError, match="set --encoding of `paddock data schema` to gb18030"):
+        guess_schema(tmp_path / "log.csv")
+    assert "城市" in guess_schema(tmp_path / "log.csv", encoding="gb18030")

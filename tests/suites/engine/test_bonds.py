@@ -25,6 +25,7 @@ REVIEWED = {
     ("VocDetection", "split", "holdout"): "names a list of the set without, and a part with",
     ("TrainData", "tokens", "batch_size"): "a config that bounds its batches by tokens inherits a batch size",
     ("RecurrentLanguageModel", "cutoffs", "tied"): "cutoffs go with tied: false alone, as an error says",
+    ("RecurrentLanguageModel", "tree", "tied"): "as cutoffs",
     ("BertTokenizer", "strip_accents", "lower_case"): "lower_case says what null is",
 }
 

@@ -71,6 +71,18 @@ def test_a_wrong_category_is_an_error(tmp_path, category, match):
         CocoKeypoints(*coco(tmp_path, [person(0)], **category))
 
 
+def test_pairs_and_categories_that_fit_no_object_are_told(tmp_path):
+    path, root = coco(tmp_path, [person(0)])
+    pairs = [("left_eye", "right_eye"), ("left_eye", "nose")]
+    with pytest.raises(DataError, match="point_pairs: the point 'left_eye' stands in two pairs"):
+        CocoKeypoints(path, root, point_pairs=pairs)
+    with pytest.raises(DataError, match="point_pairs: no point is called 'left_ey'; did you mean 'left_eye'"):
+        CocoKeypoints(path, root, point_pairs=[("left_ey", "right_eye")])
+    path, root = coco(tmp_path / "b", [person(0, category_id="1")])
+    with pytest.raises(DataError, match=r"no annotation is of category 'person', whose id is 1; they are of '1'"):
+        CocoKeypoints(path, root)
+
+
 @pytest.mark.parametrize(
     ("key", "entries", "match"),
     [
@@ -95,6 +107,11 @@ def test_a_table_has_an_object_a_picture(tmp_path):
     (tmp_path / "t.csv").write_text(f"file,x0\na.png,{numbers}\n")
     sample = PointTable(str(tmp_path), "t.csv", "face_5")[0]
     assert sample.truth[0].tolist() == [5, 6, 2] and sample.sides == (8, 8) and sample.instances.pose is not None
+    (tmp_path / "t.csv").write_text(f"Image Name,left eye x,y\na.png,{numbers}\n")
+    assert len(PointTable(str(tmp_path), "t.csv", "face_5", max_skipped=0)) == 1
+    (tmp_path / "t.csv").write_text(f"a.png,{numbers}\na.png,{'x,' * 9}x\n")
+    with pytest.raises(DataError, match=r"t.csv:2: 'a.png' has 10 cells; 10 numbers follow a file"):
+        PointTable(str(tmp_path), "t.csv", "face_5", max_skipped=0)
     (tmp_path / "t.csv").write_text("a.png,1,2\n")
     with pytest.raises(DataError, match="has 2 cells; 10 numbers follow a file"):
         PointTable(str(tmp_path), "t.csv", "face_5", max_skipped=0)

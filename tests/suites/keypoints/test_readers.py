@@ -28,7 +28,8 @@ def labelme(root, name, shapes):
 
 def test_points_of_labelme_by_their_groups(tmp_path):
     box = {"label": "mouse", "points": [[2, 3], [40, 50]], "shape_type": "rectangle", "group_id": 1}
-    two = [point("nose", 5, 6, 1), point("tail", 30, 40, 1), box, point("nose", 60, 20, 2)]
+    boxed = {"label": "mouse", "points": [[50, 10], [70, 30]], "shape_type": "rectangle", "group_id": 2}
+    two = [point("nose", 5, 6, 1), point("tail", 30, 40, 1), box, point("nose", 60, 20, 2), boxed]
     labelme(tmp_path, "a", two)
     labelme(tmp_path, "b", [point("tail", 7, 8), point("nose", 9, 10)])
     labelme(tmp_path, "c", [{"label": "mouse", "points": [[2, 3], [40, 50]], "shape_type": "rectangle"}])
@@ -42,7 +43,7 @@ def test_points_of_labelme_by_their_groups(tmp_path):
 
 def test_files_of_labelme_are_divided(tmp_path):
     for k in range(6):
-        labelme(tmp_path, f"p{k}", [point("nose", 1, k)])
+        labelme(tmp_path, f"p{k}", [point("nose", 1, k), point("tail", 9, k + 5)])
     parts = {part: LabelmeKeypoints(str(tmp_path), part, holdout=3) for part in ("train", "val")}
     assert {name: len(part) for name, part in parts.items()} == {"train": 4, "val": 2}
 
@@ -52,6 +53,8 @@ def test_files_of_labelme_are_divided(tmp_path):
     [
         ([point("nose", 1, 2), point("ear", 1, 2)], "a.json: 'ear' is none of the points; they are nose, tail"),
         ([point("nose", 1, 2), point("nose", 3, 2)], "a.json: 'nose' comes twice"),
+        ([point("nose", 5, 2)], "there are no objects with a labelled point and a box"),
+        ([point("nose", 5, 2), point("tail", 5, 9)], "there are no objects with a labelled point and a box"),
         ([point("nose", float("nan"), 2)], "a.json: 'nose' is at no place"),
         ([{"label": "nose", "points": [], "shape_type": "point"}], "the point 'nose' needs one"),
     ],
@@ -83,12 +86,12 @@ def cvat(root, third="40,41", **changes):
     return str(root / "a.xml"), str(root)
 
 
-def test_skeletons_of_cvat(tmp_path):
+def test_skeletons_of_cvat(tmp_path, caplog):
     found = CvatKeypoints(*cvat(tmp_path))
-    assert found.pose.names == ("left_hand", "right_hand") and found.pose.order == [1, 0] and len(found) == 2
+    assert found.pose.names == ("left_hand", "right_hand") and found.pose.order == [1, 0] and len(found) == 1
     assert found[0].truth.tolist() == [[10, 12, 2], [20.5, 30, 1]] and found.class_names == ("person",)
     assert found[0].instances.boxes.array.tolist() == [[10, 12, 20.5, 30]]
-    assert found[1].truth.tolist() == [[40, 41, 2], [0, 0, 0]]
+    assert "1 of 2 objects left out, as they have no box and their labelled points span no area" in caplog.text
 
 
 def test_what_is_wrong_with_a_file_of_cvat_is_said(tmp_path):

@@ -13,10 +13,11 @@ def write(path, content):
     return str(path)
 
 
-def test_rows_have_columns_by_name_or_by_place(tmp_path):
+def test_rows_have_columns_by_name_or_by_place(tmp_path, caplog):
     path = write(tmp_path / "a.tsv", 'label\ttext_a\ttext_b\tqid\r\n1\tone "a\tb\t7\r\n\n0\t\tc\t7\n')
     pairs = Tsv(path, pair="text_b", group="qid")
     assert list(pairs.examples) == [Labelled('one "a', "b", "1", "7"), Labelled("", "c", "0", "7")]
+    assert "1 of 2 rows have an empty text (the first: line 4)" in caplog.text
     assert pairs.name_of(1) == f"{path}:4" and list(pairs.texts()) == ['one "a', "b", "", "c"]
     plain = Tsv(write(tmp_path / "b.tsv", "\ufeffa film\t1\nx\u2028y\t0"), text="t", columns=["t", "label"])
     assert [e.text for e in plain.examples] == ["a film", "x\u2028y"]
@@ -116,12 +117,14 @@ def test_questions_know_their_passage(tmp_path, caplog):
 
 
 def test_every_nth_paragraph_can_be_held_out(tmp_path):
-    file = {"data": [squad(id=f"q{i}")["data"][0] for i in range(7)]}
+    file = {"data": [squad(f"The cat sat {i} times.", id=f"q{i}")["data"][0] for i in range(7)]}
     path = write(tmp_path / "a.json", json.dumps(file))
     assert [q.key for q in SquadJson(path, 3, "val").examples] == ["q2", "q5"]
     assert len(SquadJson(path, 3, "train")) == 5
     with pytest.raises(AttributeValueError, match="holdout is 1"):
         SquadJson(path, 1)
+    with pytest.raises(DataError, match=r"has no paragraph for part 'val', as every 50\. one is for evaluation"):
+        SquadJson(path, 50, "val")
 
 
 @pytest.mark.parametrize(
@@ -205,3 +208,25 @@ def test_one_wrong_question_of_many_is_left_out(tmp_path, caplog):
     file = {"data": [squad(id=f"q{i}", **({"question": None} if i == 5 else {}))["data"][0] for i in range(150)]}
     data = SquadJson(write(tmp_path / "a.json", json.dumps(file)))
     assert len(data) == 149 and "question q5: 'question' is None; expects text" in caplog.text
+
+
+def one_question_each(count, passages, question="who?"):
+    """SQuAD's JSON with a paragraph for each question, as tools for one question a row write it."""
+    asked = [
+        {"id": str(at), "question": question, "answers": [{"text": "Ann", "answer_start": 0}]} for at in range(count)
+    ]
+    pairs = [{"context": f"Ann has {at % passages} cats", "qas": [qa]} for at, qa in enumerate(asked)]
+    return {"data": [{"paragraphs": pairs}]}
+
+
+def test_equal_passages_are_in_one_part(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(one_question_each(40, 10)))
+    train, val = (SquadJson(str(tmp_path / "a.json"), holdout=5, split=part) for part in ("train", "val"))
+    assert (len(train), len(val)) == (32, 8)
+    assert not {each.passage for each in train.examples} & {each.passage for each in val.examples}
+
+
+def test_a_question_without_words_is_an_error(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(one_question_each(1, 1, question=" ")))
+    with pytest.raises(DataError, match=r"a.json:question 0: the question is empty"):
+        SquadJson(str(tmp_path / "a.json"))

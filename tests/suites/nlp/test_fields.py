@@ -63,6 +63,15 @@ def test_a_size_that_is_no_number_is_refused_by_its_field(field, value):
         config_from_json({**SIZES, "model_type": "roberta", field: value})
 
 
+@pytest.mark.parametrize("value", ["7", True, -2])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_the_number_of_a_special_token_is_a_whole_number(kind, value):
+    with pytest.raises(
+        CheckpointError, match=r"config\.json: (sep|pad)_token_id is .*(no token|whole number|must be a)"
+    ):
+        config_from_json({**SIZES, "model_type": kind, "sep_token_id" if kind == "bert" else "pad_token_id": value})
+
+
 @pytest.mark.parametrize("value", [[1], {"a": 1}, 7], ids=str)
 def test_an_activation_that_is_no_text_is_refused(value):
     with pytest.raises(CheckpointError, match=r"hidden_act is .*; known are"):

@@ -101,10 +101,11 @@ def test_a_text_is_what_a_writer_writes_with_these_scores(model):
     prompt = generator.encode("a small house").tokens
 
     search = Search(temperature=1.3, top_p=0.9, repetition_penalty=1.2, max_length=20, seed=5, cached=False)
-    limits = Limits(generator.stop, generator.stop, 0, words=None, length=128)
+    (stop,) = generator.stops
+    limits = Limits(stop, stop, 0, words=None, length=128)
     writer = Writer([Prompt(tuple(prompt))], limits, search)
     sampling = Sampling(1.3, 0.9, repetition_penalty=1.2, seed=5)
-    chooser, ids = generator.chooser(sampling, 0, [generator.stop, *prompt]), [generator.stop, *prompt]
+    chooser, ids = generator.chooser(sampling, 0, [stop, *prompt]), [stop, *prompt]
     for arrays in steps(writer):
         assert arrays["ids"].tolist() == ids
         count = len(ids)

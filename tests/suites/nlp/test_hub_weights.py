@@ -188,6 +188,19 @@ def test_a_masked_language_model_fills_each_mask_by_its_name(hub, tmp_path, caps
         model("he a")
 
 
+def test_a_masked_model_whose_output_matrix_is_no_copy_of_its_words_is_refused(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    masked(tmp_path / "files")
+    path = tmp_path / "files" / "model.safetensors"
+    arrays = read_arrays(path)
+    (words,) = (array for name, array in arrays.items() if name.endswith("word_embeddings.weight"))
+    for more, status in ((0.0, 0), (0.5, 2)):
+        both = arrays | {"lm_head.decoder.weight": words + np.float32(more)}
+        save_tensors(path, {n: from_numpy(np.ascontiguousarray(a)) for n, a in both.items()})
+        assert paddock("infer", str(path.parent), "--text", "he <mask> a") == status
+    assert "not known which is meant" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -134,3 +134,23 @@ def test_files_are_read_when_the_tokenizer_is_needed(tmp_path):
     )
     with pytest.raises(CheckpointError, match=r"no tokenizer\.json and no vocab\.txt"):
         published_tokenizer(__file__)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.BPE({"a": 0, "b": 1, "<s>": 2, "</s>": 3}, [], unk_token="<unk>"),
+        models.WordPiece({"a": 0, "b": 1, "<s>": 2, "</s>": 3}, unk_token="<unk>"),
+        models.Unigram([("a", 0.0), ("b", -1.0), ("<s>", -2.0), ("</s>", -2.0)]),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_text_of_unknown_characters_is_one_error_where_no_token_stands_for_them(model):
+    engine = Engine(model)
+    engine.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1", special_tokens=[("<s>", 2), ("</s>", 3)]
+    )
+    tokenizer = JsonTokenizer(engine.to_str(), where="mine/tokenizer.json")
+    assert tokenizer.encode(["a"])[0].ids.tolist() == [0]
+    with pytest.raises(CheckpointError, match=r"mine/tokenizer.json: cannot take these texts: a character of them has"):
+        tokenizer.encode(["a", "中"])

@@ -84,6 +84,48 @@ def test_a_gzip_file_that_is_damaged_or_a_bomb_is_refused(tmp_path):
         read_packed(str(path))
 
 
+def test_a_table_of_which_one_name_is_known_has_the_other_side_in_the_other_column(tmp_path):
+    (tmp_path / "a.tsv").write_text("de\ten\nHund\tdog\n")
+    (example,) = Pairs(str(tmp_path / "a.tsv")).examples
+    assert (example.source, example.target) == ("dog", "Hund")
+    (example,) = Pairs(str(tmp_path / "a.tsv"), target="en").examples
+    assert (example.source, example.target) == ("Hund", "dog")
+    (tmp_path / "b.tsv").write_text("translation\tfr\ndog\tchien\n")
+    (example,) = Pairs(str(tmp_path / "b.tsv")).examples
+    assert (example.source, example.target) == ("chien", "dog")
+
+
+@pytest.mark.parametrize(
+    ("first", "is_kept", "is_told"),
+    [
+        ("Go.\tVa !", True, False),  # ends as a sentence does
+        ("English\tFrench", False, True),  # may be either
+        ("Hello\tBonjour", False, True),
+        ("src\ttgt", False, False),  # names that are known
+    ],
+)
+def test_a_first_line_that_may_be_a_pair_is_kept_or_told(tmp_path, caplog, first, is_kept, is_told):
+    rows = ["Run!\tCours !", "Wait\tAttends", "I see.\tJe vois."]
+    (tmp_path / "a.tsv").write_text("\n".join([first, *rows]))
+    pairs = Pairs(str(tmp_path / "a.tsv"))
+    assert len(pairs.examples) == 3 + is_kept
+    assert any("a.tsv:1: is taken for the names of the columns" in text for text in caplog.messages) == is_told
+    assert any("if it is a row, put a line of names above it" in text for text in caplog.messages) == is_told
+
+
+def test_columns_that_the_user_names_are_in_a_line_of_names(tmp_path, caplog):
+    (tmp_path / "a.tsv").write_text("Hello\tBonjour\nWait\tAttends\n")
+    assert len(Pairs(str(tmp_path / "a.tsv"), source="Hello").examples) == 1
+    assert not any("is taken for the names" in text for text in caplog.messages)
+
+
+def test_an_encoding_that_is_asked_for_is_an_option_that_there_is(tmp_path):
+    rows = ["zh\ten", *(f"你好朋友们大家好{i}\tx" for i in range(90))]
+    (tmp_path / "a.tsv").write_bytes("\n".join(rows).encode("gb18030"))
+    with pytest.raises(DataError, match=r"set encoding of the data sets \(data.train.dataset.encoding\) to gb18030"):
+        Pairs(str(tmp_path / "a.tsv"))
+
+
 def test_texts_of_a_file_or_of_columns(tmp_path):
     source, _ = moses(tmp_path, LINES)
     assert next(texts_in(source)) == "house number 0"
@@ -116,6 +158,9 @@ def test_prose_is_divided_by_documents_and_parts(tmp_path):
     assert [p.text for p in Prose(str(path), "paragraph").examples] == ["one\ntwo", "three", "four\n"]
     parts = [Prose(str(path), holdout=0.25, part=part).examples[0].text for part in ("train", "val")]
     assert "".join(parts) == path.read_text() and len(parts[1]) == 6
+    path.write_bytes(b"one\rtwo\r\rthree\xe2\x80\xa8and a half\r")  # as old Macs end lines
+    assert [p.text for p in Prose(str(path), "line").examples] == ["one", "two", "three\u2028and a half"]
+    assert len(Prose(str(path), "paragraph").examples) == 2
     path.write_text(" \n")
     with pytest.raises(DataError, match="the text is empty"):
         Prose(str(path))

@@ -65,10 +65,10 @@ def test_empty_lines_part_documents(tmp_path):
 
 
 def test_words_may_have_tags_and_names_several_words():
-    assert parse_words("a b//w /w") == [Word("a"), Word("b/"), Word("/w")]
+    assert parse_words("a b//w /w") == [Word("a"), Word("b/", tag="w"), Word("/w")]
     assert [w.name for w in parse_words("江/nr 泽民/nr 在/p 香港/ns 说/v")] == [0, 0, -1, 1, -1]
     assert parse_words("[中央/n 电台/n]nt [/w 1/2/m") == [
-        Word("中央", 0), Word("电台", 0), Word("["), Word("1/2")
+        Word("中央", 0, "n", "nt"), Word("电台", 0, "n", "nt"), Word("[", tag="w"), Word("1/2", tag="m")
     ]  # fmt: skip
     assert [w.name for w in parse_words("张/PER 三/PER 李/LOC", names=["PER"])] == [0, 0, -1]
 

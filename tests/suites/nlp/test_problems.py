@@ -147,6 +147,11 @@ def test_windows_cover_a_passage_and_share_its_tokens():
     assert best[0].all() and _widest([(0, 6), (3, 9)], 9)[0].tolist() == [True] * 4 + [True, False]
 
 
+def test_the_windows_of_a_very_long_passage_need_memory_for_its_tokens_alone():
+    parts = _parts(2_000_000, 200, 128)  # of windows by tokens it would be 250 GB
+    assert sum(own.sum() for own in _widest(parts, 2_000_000)) == 2_000_000
+
+
 def test_answers_have_places_in_their_windows():
     passage = "a b c d e f g h i j k l m n o p"
     example = Question("7", "q r", passage, ("l m",), (passage.index("l"),))

@@ -1,5 +1,6 @@
 """Text processors make items of requests, say what they cost and whether they are cut, and refuse what is none."""
 
+import logging
 import pickle
 import time
 
@@ -7,6 +8,7 @@ import pytest
 
 from framework.errors import DataError
 from suites.engine.config import build_value
+from suites.nlp.datasets.base import Labelled, Pair
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.sequences import CountingSequencer, Sequencer
@@ -128,6 +130,36 @@ def test_a_text_of_which_the_model_sees_nothing_is_told():
     result = {"class": "x", "scores": {"x": 0.9, "y": 0.1}}
     assert "no word of it is in the model's vocabulary" in made.draw(made.from_json("你 好"), result)
     assert made.draw(made.from_json("a 好"), result) == "a 好 -> x (0.900)"
+
+
+def test_a_text_of_which_a_part_is_not_read_is_told():
+    made = processor("Classification")
+    result = {"class": "x", "scores": {"x": 0.9, "y": 0.1}}
+    assert "a part of it was not read" in made.draw(made.from_json(LONG), result)
+    assert "a part of it was not read" not in made.draw(made.from_json("a b"), result)
+
+
+@pytest.mark.parametrize(
+    ("problem", "examples"),
+    [
+        ("Classification", [Labelled("a", label="x"), Labelled(LONG, label="y"), Labelled("b", label="x")]),
+        ("TextToText", [Pair("a", "b"), Pair("a", LONG), Pair("b", "a")]),
+    ],
+)
+def test_a_set_whose_texts_are_cut_is_told(caplog, problem, examples):
+    caplog.set_level(logging.INFO)
+    made = build_value({"type": problem}, Problem, suite="nlp")
+    counting = CountingSequencer(Sequencer(TOKENIZER, (), 12, "half"))
+    made.encode(examples, counting, ["x", "y"], str)
+    counting.warn("reviews.csv")
+    count = 3 if problem == "Classification" else 6  # texts of both sides
+    told = f"reviews.csv: 1 of {count} texts have more tokens than data.max_length (12) has room for"
+    (record,) = [each for each in caplog.records if told in each.getMessage()]
+    assert record.levelno == (logging.WARNING if count == 3 else logging.INFO)  # of more than a fifth
+    caplog.clear()
+    made.encode(examples[:1], counting := CountingSequencer(Sequencer(TOKENIZER, (), 12)), ["x", "y"], str)
+    counting.warn("reviews.csv")
+    assert "more tokens" not in caplog.text
 
 
 def test_a_set_in_another_language_than_the_vocabulary_is_told(caplog):

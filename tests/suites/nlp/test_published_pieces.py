@@ -174,7 +174,7 @@ def test_switches_of_tokenizer_config_count(folders, tmp_path):
         ("albert", {"config": {"model_type": "deberta-v2"}}, r"known are .*deberta-v2 \(spm.model\)"),
         ("xlm-roberta", {"tokenizer_config": {"cls_token": "<cls>"}}, "cls_token is '<cls>'; only '<s>' is known"),
         ("deberta-v2", {"tokenizer_config": {"split_by_punct": True}}, "split_by_punct is 'True'"),
-        ("xlm-roberta", {"tokenizer_config": []}, "holds a list, not an object"),
+        ("xlm-roberta", {"tokenizer_config": []}, "holds a list; it must be a JSON object"),
     ],
 )
 def test_what_is_not_known_is_refused(folders, tmp_path, family, files, said):

@@ -10,9 +10,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from framework.errors import CheckpointError
 from suites import engine
 from suites.engine import cli
+from suites.engine.weights.published import whole_model
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.language_names import described_language_model, names_of_language_model
 from suites.nlp.tokenizers.json_files import published_tokenizer
+from suites.nlp.writing import Search
 from tests.suites.engine.weights.hub.played_hub import played_hub, use
 
 LLAMA = {
@@ -88,11 +90,24 @@ def test_a_checkpoint_is_a_model_that_writes(hub, tmp_path, capsys, fields):
         ({"num_hidden_layers": -2}, "layers is -2"),
         ({"logit_scale": 0.5}, "logit_scale is '0.5', and what it changes is not known"),
         ({"hidden_size": None}, "width is None"),
+        ({"eos_token_id": -2}, "eos_token_id is -2, which is no token: it must be a whole number"),
+        ({"eos_token_id": [0, "9"]}, r"eos_token_id is \[0, '9'\], which is no token"),
+        ({"bos_token_id": "0"}, "bos_token_id is 0, which is no token"),
+        ({"pad_token_id": 1.5}, "pad_token_id is 1.5, which is no token"),
     ],
 )
 def test_what_is_not_computed_is_refused(changes, match):
     with pytest.raises(CheckpointError, match=match):
         described_language_model({**LLAMA, **changes}, "config.json")
+
+
+def test_a_token_beyond_the_vocabulary_is_told_as_transformers_writes_some_for_networks_of_any_size(caplog):
+    described_language_model({**GPT2, "bos_token_id": 50256, "eos_token_id": [0, 300]}, "config.json")
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        "config.json: bos_token_id is 50256, beyond its vocabulary of 300; the tokenizer's is used",
+        "config.json: eos_token_id is 300, beyond its vocabulary of 300; the tokenizer's is used",
+    ]
 
 
 def test_a_file_of_first_gpt2_names_is_read(hub, tmp_path):
@@ -104,12 +119,129 @@ def test_a_file_of_first_gpt2_names_is_read(hub, tmp_path):
     assert cli.main(["infer", "--fetch", "hf:owner/model", "--text", "a"]) == 0
 
 
+def test_an_output_matrix_beside_tied_word_vectors_has_to_equal_them(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    tensors = load_file(folder / "model.safetensors")
+    words = tensors["model.embed_tokens.weight"]
+    half = (words.view(np.uint32) & 0xFFFF0000).view(np.float32)  # as bfloat16 keeps them
+    save_file(tensors | {"lm_head.weight": half}, folder / "model.safetensors")
+    assert cli.main(["infer", str(folder), "--text", "a small"]) == 0
+    save_file(tensors | {"lm_head.weight": words[::-1].copy()}, folder / "model.safetensors")
+    capsys.readouterr()
+    assert cli.main(["infer", str(folder), "--text", "a small"]) == 2
+    told = capsys.readouterr().err
+    assert "not known which is meant" in told and "tie_word_embeddings: false): lm_head.weight (words.weight)" in told
+    fields = LLAMA | {"tie_word_embeddings": False}
+    (folder / "config.json").write_text(json.dumps(fields))
+    assert cli.main(["infer", str(folder), "--text", "a small"]) == 0
+
+
 def test_a_tokenizer_that_ends_no_text_is_refused(hub, tmp_path, capsys):
     folder = checkpoint(tmp_path / "theirs", LLAMA)
     (folder / "tokenizer_config.json").write_text("{}")
     hub.add_folder("owner/model", folder)
     assert cli.main(["infer", "--fetch", "hf:owner/model", "--text", "a"]) == 2
     assert "special tokens around a text" in capsys.readouterr().err
+
+
+def test_an_end_of_texts_that_is_no_token_is_named(hub, tmp_path, capsys):
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "<end>"}')
+    hub.add_folder("owner/model", folder)
+    assert cli.main(["infer", "--fetch", "hf:owner/model", "--text", "a"]) == 2
+    assert "eos_token is said to be '<end>', which is no token" in capsys.readouterr().err
+
+
+def asked_of(folder):
+    """What a checkpoint asks of a search, in the config of the model made of it."""
+    made = whole_model(str(folder))
+    (problem,) = [each.partition("=")[2] for each in made.overrides if each.startswith("problem=")]
+    return json.loads(problem)["$replace"].get("search", {})
+
+
+@pytest.mark.parametrize(
+    ("of_config", "of_generation", "ends"),
+    [(5, None, [5]), ([5, 0], None, [5]), (0, None, None), (None, None, None), (5, 0, None), (0, [0, 7, 9], [7, 9]),
+     (50256, [0, 9999], None)],
+)  # fmt: skip
+def test_texts_end_at_every_token_that_generation_config_or_else_config_names(tmp_path, of_config, of_generation, ends):
+    folder = checkpoint(tmp_path / "theirs", LLAMA | {"eos_token_id": of_config, "pad_token_id": -1})
+    if of_generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": of_generation}))
+    assert asked_of(folder).get("stop_ids") == ends
+
+
+@pytest.mark.parametrize(
+    ("told", "search"),
+    [
+        ({}, {}),
+        ({"temperature": 0.3, "transformers_version": "4.40"}, {}),  # of words that are drawn alone
+        ({"do_sample": False, "num_beams": 3, "top_p": 0.5}, {"max_length": 200, "temperature": 0.0, "beam": 3}),
+        ({"do_sample": True}, {"max_length": 200, "temperature": 1.0, "top_k": 50}),
+        (
+            {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "top_k": 0, "max_new_tokens": 12},
+            {"max_length": 12, "temperature": 0.6, "top_p": 0.9},
+        ),
+        (
+            {"repetition_penalty": 1.1},
+            {"max_length": 200, "temperature": 0.8, "top_p": 0.95, "repetition_penalty": 1.1},
+        ),
+    ],
+)
+def test_words_are_chosen_as_generation_config_says(tmp_path, told, search):
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    (folder / "generation_config.json").write_text(json.dumps(told))
+    assert asked_of(folder) == search
+    Search(**search)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("[1]", "holds a list"),
+        ("{", "cannot be read as JSON"),
+        ('{"do_sample": true, "temperature": "hot"}', "temperature is 'hot'; it must be a number"),
+        ('{"do_sample": true, "temperature": -1}', "temperature is -1"),
+        ('{"do_sample": true, "temperature": NaN}', "temperature is nan; it must be a number"),
+        ('{"do_sample": true, "top_k": 1.5}', "top_k is 1.5; it must be a whole number"),
+        ('{"max_new_tokens": 0}', "max_length 0"),
+        ('{"eos_token_id": "2"}', "eos_token_id is 2, which is no token"),
+    ],
+)
+def test_a_generation_config_that_is_none_is_refused(tmp_path, text, match):
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    (folder / "generation_config.json").write_text(text)
+    with pytest.raises(CheckpointError, match=match):
+        whole_model(str(folder))
+
+
+def test_what_of_a_generation_config_is_not_computed_is_told(tmp_path, caplog):
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    told = {"no_repeat_ngram_size": 3, "typical_p": 1.0, "suppress_tokens": [5], "length_penalty": 2.0}
+    (folder / "generation_config.json").write_text(json.dumps(told))
+    whole_model(str(folder))
+    assert "asks for no_repeat_ngram_size 3, suppress_tokens [5], which is not computed here" in caplog.text
+
+
+def test_a_text_ends_where_generation_config_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    (folder / "generation_config.json").write_text(json.dumps({"do_sample": False}))
+    whole = engine.load(folder)("a small")[0].to_json()
+    assert not whole["complete"]
+    first = published_tokenizer(str(folder)).encode([whole["text"]])[0].ids.tolist()[2]
+    (folder / "generation_config.json").write_text(json.dumps({"do_sample": False, "eos_token_id": [0, first]}))
+    cut = engine.load(folder)("a small")[0].to_json()
+    assert cut["complete"] and whole["text"].startswith(cut["text"]) and len(cut["text"]) < len(whole["text"])
+
+
+def test_a_prompt_of_which_a_part_is_not_read_is_told(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    for text, is_told in (("a small", False), ("a " * 100, True)):
+        assert cli.main(["infer", str(folder), "--text", text]) == 0
+        assert ("a part of it was not read" in capsys.readouterr().out) is is_told
 
 
 def test_a_folder_of_a_checkpoint_is_opened_as_it_lies_there(monkeypatch, tmp_path, capsys):

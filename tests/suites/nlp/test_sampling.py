@@ -12,9 +12,9 @@ from suites.engine.config import load_config
 from suites.engine.config.building import build_task
 from suites.engine.train.training import train
 from suites.nlp.losses import IGNORED
-from suites.nlp.models.outputs import AdaptiveSoftmax, States
+from suites.nlp.models.outputs import AdaptiveSoftmax, States, TreeSoftmax
 from suites.nlp.models.recurrent_writing import RecurrentLanguageModel
-from suites.nlp.sampling import Calm, Sampled, drawn
+from suites.nlp.sampling import Calm, Sampled, drawn, over_tree
 
 WORDS = 9
 RNG = np.random.default_rng(0)
@@ -128,6 +128,60 @@ def test_adaptive_softmax_is_a_distribution_by_its_formula():
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1.0, rtol=1e-5)
 
 
+def huffman_depths(words):
+    """Depth of each word in a Huffman tree over the log-uniform distribution, by merging lists."""
+    groups = [(share, [k]) for k, share in enumerate(log_uniform(words))]
+    depths = np.zeros(words, int)
+    while len(groups) > 1:
+        groups.sort(key=lambda group: group[0])
+        (a, one), (b, other), *groups = groups
+        depths[one + other] += 1
+        groups.append((a + b, one + other))
+    return depths
+
+
+def test_a_tree_of_words_is_a_distribution_and_its_loss_that_of_its_logits():
+    layer = TreeSoftmax(8, 21)
+    nn.init.initialize(layer, seed=0)
+    layer.biases.weight.set(framework.tensor(RNG.normal(size=(20, 1)).astype(np.float32)))
+    x = framework.tensor(RNG.normal(size=(3, 8)).astype(np.float32))
+    logs = np.float64(layer(x).numpy())
+    np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1.0, **CLOSE)
+    for word in range(21):
+        surprise = layer.surprise(x, framework.tensor(np.full(3, word))).numpy()
+        np.testing.assert_allclose(surprise, -logs[:, word], **CLOSE)
+    (loss,) = over_tree(layer, x, framework.tensor(np.array([4, IGNORED, 20]))).values()
+    assert float(loss.mean) == pytest.approx(-(logs[0, 4] + logs[2, 20]) / 2, rel=1e-5) and float(loss.weight) == 2
+
+
+@pytest.mark.parametrize("words", [2, 3, 21, 200])
+def test_frequent_words_stand_near_the_root_as_in_huffmans_tree(words):
+    layer = TreeSoftmax(4, words)
+    depths = np.abs(layer._sides.numpy()).sum(axis=1)
+    cost = log_uniform(words) @ depths
+    assert cost == pytest.approx(log_uniform(words) @ huffman_depths(words), rel=1e-12)  # the least of all trees
+    assert depths[0] == depths.min() and (depths >= 1).all()
+
+
+def test_of_a_tree_only_the_ways_of_right_words_learn():
+    layer = TreeSoftmax(4, 50)
+    nn.init.initialize(layer, seed=0)
+    x = framework.tensor(RNG.normal(size=(2, 4)).astype(np.float32))
+    (loss,) = over_tree(layer, x, framework.tensor(np.array([7, 30]))).values()
+    loss.mean.backward()
+    grad = layer.nodes.weight.grad
+    learnt = np.flatnonzero(np.abs(np.asarray(grad.numpy())).sum(axis=1))
+    sides, ways = np.abs(layer._sides.numpy()[[7, 30]]) > 0, layer._ways.numpy()[[7, 30]]
+    assert set(learnt) == set(ways[sides])
+
+
+def test_a_linear_output_begins_with_the_words_frequencies():
+    model = RecurrentLanguageModel(50, 8, hidden=8, tied=False)
+    for _ in range(2):  # as it is made, and as it is drawn
+        np.testing.assert_allclose(np.exp(model.head.bias.numpy()), log_uniform(50), rtol=1e-5)
+        nn.init.initialize(model, seed=0)
+
+
 PROSE = """
 suite: nlp
 model: {type: RecurrentLanguageModel, vocab_size: 16, width: 16, hidden: 32}
@@ -151,6 +205,9 @@ runtime: {epochs: 12, workers: 0, threads: 1, evaluation: {every: 12}, checkpoin
         ["problem.sampled={kind: nce, count: 12}"],
         ["problem.calm={size: 0.1, change: 0.1}", "model.dropout=0.1"],
         ["model.tied=false", "model.cutoffs=[5, 9]"],
+        ["model.tied=false", "model.tree=true"],
+        ["model={$replace: {type: FeedforwardLanguageModel, vocab_size: 16, width: 16, window: 3, hidden: 32}}"],
+        ["model={$replace: {type: FeedforwardLanguageModel, vocab_size: 16, width: 16, direct: true, cutoffs: [5]}}"],
         ["model={$replace: {type: LanguageModel, vocab_size: 16, width: 32, layers: 1, heads: 2, max_length: 32}}",
          "problem.sampled={count: 6}"],
     ],
@@ -169,8 +226,15 @@ def test_models_learn_a_text_by_each_of_them(tmp_path, monkeypatch, overrides):
     [
         (["model={$replace: {type: LanguageModel, vocab_size: 16, width: 16, layers: 1, heads: 2, max_length: 32}}",
           "problem.calm={size: 1.0}"], "calm is for recurrent models"),
-        (["model.tied=false", "model.cutoffs=[5]", "problem.sampled={}"], "take the model's cutoffs away"),
+        (["model.tied=false", "model.cutoffs=[5]", "problem.sampled={}"], "take the model's cutoffs or tree away"),
         (["model.cutoffs=[5]"], "set tied to false"),
+        (["model.tree=true"], "set tied to false"),
+        (["model.tied=false", "model.tree=true", "model.cutoffs=[5]"], "cutoffs"),
+        (["data.tokenizer={$replace: {type: WordTokenizer, max_size: 16, ngrams: 2}}"], "makes no text of ids"),
+        (["model.tied=false", "model.tree=true", "problem.sampled={}"], "cutoffs or tree away"),
+        (["model.tied=false", "model.tree=true", "problem.loss.label_smoothing=0.1"], "no loss.label_smoothing"),
+        (["model={$replace: {type: FeedforwardLanguageModel, vocab_size: 16}}", "problem.calm={size: 1.0}"],
+         "calm is for recurrent models"),
         (["model.tied=false", "model.cutoffs=[9, 5]"], "cutoffs must rise"),
         (["problem.sampled={count: 0}"], "count is 0"),
         (["problem.calm={size: -1}"], "size is -1"),

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from framework.errors import AttributeValueError, DataError, NotSupportedError
-from suites.nlp.tokenizers import BertTokenizer, CharacterTokenizer, SubwordTokenizer, tokenizer_from
+from suites.nlp.tokenizers import BertTokenizer, CharacterTokenizer, SubwordTokenizer, WordTokenizer, tokenizer_from
 
 TEXTS = ["the small house", "the smaller dog", "a house, a dog and 12 cats"] * 4
 ODD = ["the dog's house", "  two  spaces", "naïve ☃ 汉字", "", "a\nb"]
@@ -67,3 +67,14 @@ def test_characters_are_numbered_by_how_frequent_they_are():
 def test_a_tokenizer_that_makes_no_text_says_so():
     with pytest.raises(NotSupportedError, match="BertTokenizer: makes no text of ids"):
         BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).text([5])
+
+
+def test_words_become_a_text_again_where_each_piece_is_one():
+    words = WordTokenizer(max_size=8)
+    words.learn(["a dog runs", "a dog"])
+    ids = words.encode(["A dog sits"])[0].ids.tolist()
+    assert words.writes and words.text([*ids, words.closing]) == "a dog \ufffd"
+    for other in ({"ngrams": 2}, {"pieces": "characters"}):
+        assert not WordTokenizer(**other).writes
+        with pytest.raises(NotSupportedError, match="WordTokenizer: makes no text of ids"):
+            WordTokenizer(**other).text([3])

@@ -180,3 +180,13 @@ def test_a_part_that_equal_texts_leave_empty_says_so(tmp_path):
     path.write_text("\n".join(["text,label", *["same,pos", "same,neg"] * 20]))
     with pytest.raises(DataError, match=r"no text is for the part 'val': every fifth of the.* there are 1"):
         Texts(str(path), "val")
+
+
+@pytest.mark.parametrize("name", ["text", "Tweet", "utterance"])
+def test_short_texts_in_a_column_of_that_name_are_texts_and_no_click_log(tmp_path, capsys, name):
+    pairs = [("play" if at % 2 else f"stop {at}", "on" if at % 2 else "off") for at in range(20)]
+    path = csv(tmp_path / "a.csv", pairs, f"id,{name},label")
+    assert recognise(tmp_path / "a.csv").config == "nlp/classify"
+    assert main(["check", path]) == 0 and "paddock train nlp/classify" in capsys.readouterr().out
+    csv(tmp_path / "b.csv", pairs, "id,job,label")
+    assert recognise(tmp_path / "b.csv") is None

@@ -95,6 +95,8 @@ def test_the_same_seed_draws_the_same_text(ask):
     ("route", "body", "match"),
     [
         ("/v1/completions", {"prompt": "1 " * 20}, "the prompt has 4. tokens; the model reads 24 at most"),
+        ("/v1/completions", {"prompt": ""}, "prompt: the text is empty"),
+        ("/v1/completions", {"prompt": ["1 2", " \n"]}, "prompt: the text is empty"),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "1"}]}, "has no chats; ask /v1/completions"),
     ],
 )

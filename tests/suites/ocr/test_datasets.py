@@ -32,6 +32,8 @@ def test_boxes_of_2013_are_four_numbers(tmp_path):
     for polygon in sample.polygons:
         np.testing.assert_array_equal(polygon, [[38, 43], [50, 43], [50, 55], [38, 55]])
     assert sample.texts == ("Tiredness", "a b")
+    inches = IcdarText(str(icdar(tmp_path / "b", '38, 43, 50, 55, 12"', '1,2,30,2,30,14,1,14,"no" and "no"x', mark="")))
+    assert inches[0].texts == ('12"', '"no" and "no"x')
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,7 @@ def test_paddles_list_has_a_picture_a_line(tmp_path):
         ('a.jpg\t[{"points": [[1, 1], [2, 2], [3, 1]]}]', "has 3 points"),
         ('a.jpg\t[{"points": ["x"]}]', "points are pairs of numbers"),
         ("b.jpg\t[]", "the image b.jpg is missing"),
+        ('a.jpg\t[{"transcription": null, "points": [[1, 1], [9, 1], [9, 9], [1, 9]]}]', "transcription is 'None'"),
     ):
         (tmp_path / "list.txt").write_text(wrong + "\n")
         with pytest.raises(DataError, match=rf"list\.txt:1: {said}"):

@@ -1,7 +1,9 @@
 """TextOCR's JSON and labelme's files: what they hold, and one clear answer for what is wrong."""
 
+import base64
 import json
 
+import cv2
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from suites.ocr.datasets import LabelmeText, TextOcr
 from suites.vision.pictures.images import write_image
 from tests.suites.ocr.helpers import page
 
+PAINTED = base64.b64encode(cv2.imencode(".png", np.full((2, 2), 255, np.uint8))[1]).decode()  # by a brush
 GOOD = {"image_id": "a", "points": [1, 1, 20, 1, 20, 9, 1, 9], "utf8_string": "word"}
 
 
@@ -82,6 +85,7 @@ def test_labelmes_labels_are_what_is_written(tmp_path):
         (shape([[1, 1], [20, 1], [20, 9]]), r"a\.json: shape 1: has 3 points"),
         (shape([[1, 1], [20, 9], [20, 1], [1, 9]]), "shape 1: its sides cross"),
         (shape([[1, 1], [20, 1], [20, 9], [1, 9]], " "), "shape 1: has no label"),
+        (shape([[1, 1], [2, 2]], "a") | {"shape_type": "mask", "mask": PAINTED}, "shape 1: is a painted mask; text is"),
     ],
 )
 def test_shapes_that_are_wrong_are_named(tmp_path, wrong, said):

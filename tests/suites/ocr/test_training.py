@@ -20,7 +20,8 @@ from suites.ocr.models.reader import TextReader
 from suites.ocr.models.svtr import SvtrLcnet
 from suites.ocr.page import Reading
 from suites.ocr.pixels import lines_batch
-from suites.ocr.problems.lines import collate_lines, columns_needed
+from suites.ocr.problems.base import How
+from suites.ocr.problems.lines import LineProblem, collate_lines, columns_needed
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
 from suites.ocr.task import OcrTask
@@ -85,6 +86,22 @@ def test_a_batch_is_wide_enough_for_its_longest_text():
     columns = batch["columns"][1]
     assert batch["lines"].shape == (2, 48, 8 * columns, 3) and columns >= 59
     assert batch["label_offsets"].tolist() == [0, 30, 32] and len(batch["labels"]) == 32
+
+
+def test_a_text_that_cannot_stand_in_its_picture_makes_no_batch_as_wide_as_it_asks():
+    image = np.zeros((48, 48, 3), np.uint8)
+    samples = [LineSample(image=image, text="1" * 2000), LineSample(image=image, text="12")]
+    batch = collate_lines(samples, alphabet=Alphabet("12"), height=48, step=8, lost=0, least=16)
+    assert batch["lines"].shape == (2, 48, 16 * 48, 3)
+
+
+def test_a_text_that_cannot_stand_in_its_picture_is_told(tmp_path):
+    problem = LineProblem(SvtrLcnet("=01"), How(None, Reading(), None))
+    write_image(tmp_path / "long.png", np.zeros((48, 100, 3), np.uint8))
+    (tmp_path / "long.txt").write_text("long.png\t" + "1" * 2000 + "\nlong.png\t10\n")
+    (said,) = problem.check(LineList(str(tmp_path), "long.txt"), "training set")
+    assert "training set: 1 of 2 lines have more text than their pictures have room for, and are not learnt" in said
+    assert "long.png has 2000 characters in 100 columns of pixels" in said
 
 
 def test_a_line_of_two_thousand_characters_is_read_and_one_beyond_the_bound_refused():

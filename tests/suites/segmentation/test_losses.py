@@ -7,6 +7,7 @@ from framework import from_numpy, ops, program, tensor
 from framework.errors import AttributeValueError, DataError, StateError
 from framework.nn import parameter
 from suites.segmentation.losses import (
+    BalancedCrossEntropy,
     BinaryCrossEntropy,
     ClassCounts,
     CrossEntropy,
@@ -39,6 +40,19 @@ def test_cross_entropy_is_the_mean_over_labelled_pixels():
     assert value(CrossEntropy()) == pytest.approx(-np.log(OF_LABEL[KNOWN]).mean(), rel=1e-5)
     smoothed = 0.9 * -np.log(OF_LABEL[KNOWN]) + 0.1 * -np.log(PROBABILITY[KNOWN]).mean(-1)
     assert value(CrossEntropy(label_smoothing=0.1, weight=2.0)) == pytest.approx(2 * smoothed.mean(), rel=1e-5)
+
+
+def test_balanced_cross_entropy_is_the_papers_over_the_labelled_pixels_of_each_image():
+    """Eq. 2 of HED: edges count by the share of what is none, and the other way round, image by image."""
+    logits = RNG.standard_normal((2, 8, 6)).astype(np.float32)
+    wanted = 0.0
+    for z, labels in zip(logits.astype(np.float64), BINARY, strict=True):
+        edges, others = labels == 1, labels == 0
+        of_no_edge = others.sum() / (edges.sum() + others.sum())
+        wanted += of_no_edge * np.log1p(np.exp(-z[edges])).sum()
+        wanted += (1 - of_no_edge) * np.log1p(np.exp(z[others])).sum()
+    both = np.stack([np.zeros_like(logits), logits], axis=-1)
+    assert value(BalancedCrossEntropy(), both, BINARY) == pytest.approx(wanted / KNOWN.sum(), rel=1e-5)
 
 
 @pytest.mark.parametrize("focal", [False, True])
@@ -134,6 +148,7 @@ LOSSES = [
     Focal(0.5),
     BinaryCrossEntropy(2.0),
     OhemCrossEntropy(0.7, 10),
+    BalancedCrossEntropy(),
     Dice(),
     LovaszSoftmax(),
     LovaszHinge(),

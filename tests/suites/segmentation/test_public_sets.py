@@ -1,7 +1,9 @@
 """Public layouts are read: Pascal VOC with SBD, ADE20K, labelme; parts do not overlap, what is missing is named."""
 
+import base64
 import json
 
+import cv2
 import numpy as np
 import pytest
 from scipy.io import savemat
@@ -155,6 +157,23 @@ def test_later_shapes_of_labelme_lie_over_earlier_ones(labelme):
     assert set(np.unique(void[0].labels)) == {0, 1, 255}
     parts = [LabelmeSegmentation(labelme, split, holdout=2) for split in ("train", "val")]
     assert [len(part) for part in parts] == [1, 1] and parts[1].name_of(0).endswith("b.png")
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_masks_of_labelme_keep_their_holes_also_where_the_picture_is_a_scaled_copy(labelme, factor):
+    ring = np.full((6, 8), 255, np.uint8)
+    ring[2:4, 2:4] = 0
+    mask = base64.b64encode(cv2.imencode(".png", ring)[1]).decode()
+    shape = {"label": "house", "shape_type": "mask", "points": [[2, 2], [9, 7]], "mask": mask}
+    stated = {"imageHeight": SIZE[0] // factor, "imageWidth": SIZE[1] // factor}
+    document = {"imagePath": "a.png", "shapes": [shape], **stated}
+    (labelme / "a.json").write_text(json.dumps(document))
+    labels = LabelmeSegmentation(labelme)[0].labels
+    expected = np.repeat(np.repeat(ring, factor, 0), factor, 1) > 0
+    found = labels[2 * factor :, 2 * factor :][: 6 * factor, : 8 * factor]
+    height, width = found.shape
+    np.testing.assert_array_equal(found, expected[:height, :width])
+    assert labels.sum() == found.sum()
 
 
 @pytest.mark.parametrize(

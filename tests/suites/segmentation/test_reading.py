@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, DataError
-from suites.segmentation.datasets.reading import Binary, Colours, Ids
+from suites.segmentation.datasets.reading import Binary, Colours, Ids, Soft
 from suites.segmentation.labels import encode_labels
 from suites.vision.pictures.images import encode_image
 
@@ -54,6 +54,10 @@ def test_colours_of_no_class_are_counted_and_the_first_named():
 def test_a_binary_mask_is_what_is_not_zero(values):
     assert Binary()(grey(values[0], values[1], values[1]), "x.png").tolist() == [[0, 1, 1]]
     assert Binary()(grey(values[1]), "x.png").tolist() == [[1]] and Binary()(grey(0), "x.png").tolist() == [[0]]
+
+
+def test_a_soft_map_is_an_edge_where_most_drew_one():
+    assert Soft()(grey(0, 102, 127, 128, 153, 255), "x.png").tolist() == [[0, 0, 0, 1, 1, 1]]
 
 
 @pytest.mark.parametrize("numbers", [(0, 128, 255), (1, 2)])

@@ -1,6 +1,6 @@
 // Vec<T>: the widest vector of T (float, double) that this file's instruction set has, and what kernels need
 // of it. Everything here is chosen by the compiler's macros: AVX-512F, AVX2 with FMA, NEON, or 16-byte vectors on
-// any processor. This, vec_int.h and vec_half.h are the only files that ask for an instruction set.
+// any processor. This and the other files of this folder are the only ones that ask for an instruction set.
 #pragma once
 #include <cstdint>
 #include <cstring>

@@ -73,11 +73,17 @@ class Arguments {
     if (!v) return otherwise;
     if (!v->is(Kind::kArray) || v->count != 3) wrong(name, "3 numbers");
     for (size_t c = 0; c < 3; ++c) {
-      const Json& n = v->elements[c];
-      otherwise[c] = n.is(Kind::kInt) ? static_cast<double>(n.whole) : n.is(Kind::kFloat) ? n.real : NAN;
+      otherwise[c] = number_of(v->elements[c]);
       if (!std::isfinite(otherwise[c])) wrong(name, "3 numbers");
     }
     return otherwise;
+  }
+
+  double number(const char* name, double otherwise) {
+    const Json* v = find(name);
+    const double found = !v ? otherwise : number_of(*v);
+    if (!std::isfinite(found)) wrong(name, "a number");
+    return found;
   }
 
   Interpolation interpolation() {
@@ -86,9 +92,9 @@ class Arguments {
     if (name == "linear") return Interpolation::kLinear;
     if (name == "area") return Interpolation::kArea;
     if (name == "nearest") return Interpolation::kNearest;
+    if (name == "cubic") return Interpolation::kCubic;
     fail(ErrorKind::kNotSupported, type_, ": interp '", name.substr(0, 40),
-         "' is not done here; nearest, linear and area are",
-         name == "cubic" ? ". OpenCV uses Intel's code for cubic, whose bits no other code has" : "");
+         "' is not done here; nearest, linear, cubic and area are");
   }
 
   // Refuses arguments that nobody asked for: they would mean something.
@@ -100,6 +106,10 @@ class Arguments {
   }
 
  private:
+  static double number_of(const Json& n) {
+    return n.is(Kind::kInt) ? static_cast<double>(n.whole) : n.is(Kind::kFloat) ? n.real : NAN;
+  }
+
   const Json& given_;
   const int64_t pixels_;
   std::string type_;
@@ -128,15 +138,16 @@ class EachFrame : public Step {
     check(to);
     expect_bytes(p);
     const Placement step{static_cast<double>(to.width) / p.width, static_cast<double>(to.height) / p.height, 0, 0};
-    frame = {resized(p, to.height, to.width, how), frame.placement.then(step)};
+    frame.pixels = resized(p, to.height, to.width, how);
+    frame.placement = frame.placement.then(step);
   }
 
   void pad(PlacedPixels& frame, Size to, int top, int left, const std::array<double, 3>& fill) const {
     const Pixels& p = frame.pixels;
     if (p.height == to.height && p.width == to.width) return;
     check(to);
-    frame = {on_canvas(p, to.height, to.width, top, left, fill),
-             frame.placement.then({1, 1, static_cast<double>(left), static_cast<double>(top)})};
+    frame.pixels = on_canvas(p, to.height, to.width, top, left, fill);
+    frame.placement = frame.placement.then({1, 1, static_cast<double>(left), static_cast<double>(top)});
   }
 
   void expect_bytes(const Pixels& p) const {
@@ -144,7 +155,6 @@ class EachFrame : public Step {
       fail(ErrorKind::kNotSupported, type_, ": the export has it behind Normalize; it takes a picture of bytes");
   }
 
- private:
   void check(const Size& size) const {
     if (int64_t{size.height} * size.width > pixels_)
       fail(
@@ -153,6 +163,7 @@ class EachFrame : public Step {
           " pixels are allowed. If you trust the export, raise the limit: paddock_options_set(options, \"pixels\", N)");
   }
 
+ private:
   const std::string type_;
   const int64_t pixels_;
 };
@@ -253,10 +264,38 @@ class CenterCrop : public EachFrame {
       fail(ErrorKind::kShape, "CenterCrop: the picture is ", p.height, "x", p.width,
            " (height x width) by then, smaller than the crop ", size_.height, "x", size_.width);
     const int top = (p.height - size_.height) / 2, left = (p.width - size_.width) / 2;
-    frame = {part_of(p, size_.height, size_.width, top, left),
-             frame.placement.then({1, 1, static_cast<double>(-left), static_cast<double>(-top)})};
+    frame.pixels = part_of(p, size_.height, size_.width, top, left);
+    frame.placement = frame.placement.then({1, 1, static_cast<double>(-left), static_cast<double>(-top)});
   }
   const Size size_;
+};
+
+// The box of an object, upright, grown to the aspect ratio of one size.
+class ObjectCrop : public EachFrame {
+ public:
+  explicit ObjectCrop(Arguments& a) : EachFrame(a), size_(a.size("size")), padding_(a.number("padding", 1.25)) {
+    if (padding_ <= 0) a.wrong("padding", "above 0");
+    for (const char* random : {"scale", "shift", "degrees"})
+      if (a.number(random, 0) != 0) a.wrong(random, "0 where nothing is drawn at random");
+  }
+
+ private:
+  void change(PlacedPixels& frame) const override {
+    const Placement& before = frame.placement;
+    if (before.ax != 1 || before.ay != 1 || before.bx != 0 || before.by != 0)
+      fail(ErrorKind::kNotSupported, "ObjectCrop: the export has it behind another step that moves pixels");
+    expect_bytes(frame.pixels);
+    check(size_);
+    const auto [x1, y1, x2, y2] = frame.box;
+    const double tall = (y2 - y1) / size_.height, wide = (x2 - x1) / size_.width;
+    const double scale = 1 / (std::max({tall, wide, 1e-3}) * padding_);
+    const double x = scale * ((x1 + x2) / 2), y = scale * ((y1 + y2) / 2);
+    const Placement step{scale, scale, size_.width / 2.0 - x, size_.height / 2.0 - y};
+    frame.pixels = warped(frame.pixels, size_.height, size_.width, {step.ax, 0, step.bx, 0, step.ay, step.by});
+    frame.placement = step;
+  }
+  const Size size_;
+  const double padding_;
 };
 
 class Normalize : public EachFrame {
@@ -312,7 +351,7 @@ std::unique_ptr<Step> made(Arguments& a) {
 constexpr std::pair<const char*, std::unique_ptr<Step> (*)(Arguments&)> kSteps[] = {
     {"Resize", made<Resize>},       {"ResizeKeepRatio", made<ResizeKeepRatio>},   {"ResizeShort", made<ResizeShort>},
     {"Letterbox", made<Letterbox>}, {"PadToMultiple", made<PadToMultiple>},       {"CenterCrop", made<CenterCrop>},
-    {"Normalize", made<Normalize>}, {"FrameDifferences", made<FrameDifferences>},
+    {"Normalize", made<Normalize>}, {"FrameDifferences", made<FrameDifferences>}, {"ObjectCrop", made<ObjectCrop>},
 };
 
 std::unique_ptr<Step> step_of(const Json& given, int64_t pixels) {

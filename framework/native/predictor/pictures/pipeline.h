@@ -23,6 +23,7 @@ struct Placement {
 struct PlacedPixels {
   Pixels pixels;
   Placement placement;
+  std::array<double, 4> box;  // x1 y1 x2 y2 of the object that is looked at, in the picture as it came
 };
 
 // One clip's frames, or one picture alone, changed alike.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "image/warp.h"
 
 namespace paddock::pictures {
 namespace {
@@ -166,10 +167,24 @@ void resize_area(const Pixels& from, Pixels& to, const Axis& rows, const Axis& c
   });
 }
 
+image::View view_of(const Pixels& from) {
+  return {from.bytes.data(), from.height, from.width, static_cast<int64_t>(from.row())};
+}
+
 }  // namespace
+
+Pixels warped(const Pixels& from, int height, int width, const std::array<double, 6>& map) {
+  Pixels to(height, width, false);
+  image::warp_affine(view_of(from), map.data(), to.bytes.data(), height, width);
+  return to;
+}
 
 Pixels resized(const Pixels& from, int height, int width, Interpolation how) {
   Pixels to(height, width, false);
+  if (how == Interpolation::kCubic) {
+    image::resize_cubic(view_of(from), to.bytes.data(), height, width);
+    return to;
+  }
   const Axis rows(from.height, height), columns(from.width, width);
   const bool shrinks = rows.scale >= 1 && columns.scale >= 1;
   const bool blocks = shrinks && rows.is_whole() && columns.is_whole();

@@ -22,7 +22,7 @@ struct Pixels {
   size_t values() const { return static_cast<size_t>(height) * row(); }
 };
 
-enum class Interpolation { kNearest, kLinear, kArea };
+enum class Interpolation { kNearest, kLinear, kArea, kCubic };
 
 // Of bytes, to another size.
 Pixels resized(const Pixels& from, int height, int width, Interpolation how);
@@ -30,6 +30,8 @@ Pixels resized(const Pixels& from, int height, int width, Interpolation how);
 Pixels on_canvas(const Pixels& from, int height, int width, int top, int left, const std::array<double, 3>& fill);
 // The part whose corner lies at (left, top).
 Pixels part_of(const Pixels& from, int height, int width, int top, int left);
+// What it shows through a map of its points, as image::warp_affine does. Of bytes.
+Pixels warped(const Pixels& from, int height, int width, const std::array<double, 6>& map);
 // (value / 255 - mean) / std in float32; `bgr`: with its channels in the other order.
 Pixels normalised(const Pixels& from, const std::array<double, 3>& mean, const std::array<double, 3>& deviation,
                   bool bgr);

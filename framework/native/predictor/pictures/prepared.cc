@@ -14,6 +14,7 @@ using predictor::Json;
 using Kind = Json::Kind;
 
 constexpr uint8_t kNoLabel = 255;
+constexpr float kFarthest = 1 << 24;  // of a box, in pixels
 
 // Parts of a processor that decide what a network is shown and are not done here.
 constexpr const char* kBeyond[] = {"views", "windows", "modalities", "kind", "tokenizer"};
@@ -60,13 +61,37 @@ void check(const GivenPicture& given, size_t number, int64_t pixels) {
          3 * given.width);
 }
 
+std::array<double, 4> whole_box(const GivenPicture& given) {
+  return {0, 0, static_cast<double>(given.width), static_cast<double>(given.height)};
+}
+
+std::array<double, 4> box_of(const std::array<float, 4>& given, size_t number) {
+  for (const float v : given)
+    if (!std::isfinite(v) || std::abs(v) > kFarthest)
+      fail(ErrorKind::kAttribute, "box ", number, " has the coordinate ", v, "; ", -kFarthest, " to ", kFarthest,
+           " are possible");
+  return {given[0], given[1], given[2], given[3]};
+}
+
 }  // namespace
 
-PreparedPictures::PreparedPictures(const Json& metadata, int64_t pixels, const std::vector<GivenPicture>& given) {
+PreparedPictures::PreparedPictures(const Json& metadata, int64_t pixels, const std::vector<GivenPicture>& given)
+    : PreparedPictures(metadata, pixels, given, nullptr) {}
+
+PreparedPictures::PreparedPictures(const Json& metadata, int64_t pixels, const GivenPicture& given,
+                                   const std::vector<std::array<float, 4>>& boxes)
+    : PreparedPictures(metadata, pixels, std::vector<GivenPicture>(boxes.size(), given), &boxes) {}
+
+PreparedPictures::PreparedPictures(const Json& metadata, int64_t pixels, const std::vector<GivenPicture>& given,
+                                   const std::vector<std::array<float, 4>>* boxes) {
   const Json& processor = processor_of(metadata);
   const auto steps = steps_of(*processor.find("transforms"), pixels);
   const int64_t multiple = multiple_of(processor, pixels);
-  is_video_ = text_at(metadata, "suite") == "video";
+  const std::string suite = text_at(metadata, "suite");
+  is_video_ = suite == "video";
+  crops_ = suite == "keypoints";
+  if (boxes && !crops_)
+    fail(ErrorKind::kNotSupported, "the export takes whole pictures; boxes of objects are for models of keypoints");
   if (given.empty()) fail(ErrorKind::kAttribute, "there is no picture");
   Frames all, clip;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -74,7 +99,7 @@ PreparedPictures::PreparedPictures(const Json& metadata, int64_t pixels, const s
     if (is_video_ && (given[i].height != given[0].height || given[i].width != given[0].width))
       fail(ErrorKind::kShape, "frame ", i, " of the clip has another size than the first");
     pictures_.push_back({given[i].height, given[i].width, {}});
-    clip.push_back({copied(given[i]), {}});
+    clip.push_back({copied(given[i]), {}, boxes ? box_of((*boxes)[i], i) : whole_box(given[i])});
     if (is_video_) continue;
     for (const auto& step : steps) step->apply(clip);
     pictures_.back().placement = clip[0].placement;
@@ -159,7 +184,16 @@ void PreparedPictures::boxes_back(int picture, const float* boxes, int64_t count
 }
 
 void PreparedPictures::points_back(int picture, const float* points, int64_t count, float* back) const {
-  const Placement way = of(picture).placement.inverse();
+  const Placement &there = of(picture).placement, way = there.inverse();
+  if (crops_) {  // by the rule of suites/keypoints/sample.py, for a map that does not turn
+    const double det = there.ax * there.ay;
+    for (int64_t i = 0; i < count; ++i, points += 2, back += 2) {
+      const double x = there.ay * (points[0] - there.bx), y = there.ax * (points[1] - there.by);
+      back[0] = static_cast<float>(x / det);
+      back[1] = static_cast<float>(y / det);
+    }
+    return;
+  }
   for (int64_t i = 0; i < count; ++i, points += 2, back += 2) {
     const double x = points[0] * way.ax, y = points[1] * way.ay;
     back[0] = static_cast<float>(x + way.bx);

@@ -23,6 +23,9 @@ class PreparedPictures {
  public:
   // As the exporter's `metadata` say. Of a video classifier the pictures are the frames of one clip.
   PreparedPictures(const predictor::Json& metadata, int64_t pixels, const std::vector<GivenPicture>& given);
+  // Objects of one picture, each by its box x1 y1 x2 y2, where the export crops them out.
+  PreparedPictures(const predictor::Json& metadata, int64_t pixels, const GivenPicture& given,
+                   const std::vector<std::array<float, 4>>& boxes);
 
   // The input of that name: images [N, H, W, 3], clips [1, T, H, W, 3], sizes int64 [N, 2].
   const Tensor& input(const std::string& name) const;
@@ -30,7 +33,7 @@ class PreparedPictures {
 
   // Boxes [count, 4] in pixels of the input become boxes of the picture, cut to it; may be the same memory.
   void boxes_back(int picture, const float* boxes, int64_t count, float* back) const;
-  // The same of points [count, 2], which are not cut.
+  // The same of points [count, 2], which are not cut; of an object's crop they are points of its picture.
   void points_back(int picture, const float* points, int64_t count, float* back) const;
   // A class of each pixel of the input [height, width] becomes one of each of the picture's own; 255 where the input
   // does not show it.
@@ -45,10 +48,12 @@ class PreparedPictures {
     int height, width;
     Placement placement;
   };
+  PreparedPictures(const predictor::Json& metadata, int64_t pixels, const std::vector<GivenPicture>& given,
+                   const std::vector<std::array<float, 4>>* boxes);
   const Picture& of(int picture) const;
   void stack(const Frames& frames, int64_t multiple, int64_t pixels);
 
-  bool is_video_ = false;
+  bool is_video_ = false, crops_ = false;
   std::vector<Picture> pictures_;
   Tensor images_, sizes_;
 };

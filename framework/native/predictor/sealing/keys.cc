@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 
+#include "predictor/base64.h"
 #include "predictor/outside.h"
 #include "predictor/sealing/command.h"
 #include "predictor/sealing/form.h"
@@ -13,6 +14,7 @@
 namespace paddock::sealing {
 namespace {
 
+using predictor::from_base64;
 using predictor::refuse;
 
 constexpr size_t kMostBytes = 1 << 16;  // of a key's file
@@ -24,29 +26,6 @@ std::string_view stripped(std::string_view text) {
   constexpr const char* space = " \t\n\r\v\f";
   const size_t first = text.find_first_not_of(space);
   return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(space) - first + 1);
-}
-
-int base64_value(char c) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const size_t at = digits.find(c);
-  return at == digits.npos ? -1 : static_cast<int>(at);
-}
-
-// False where it is no Base64 with its padding.
-bool from_base64(std::string_view text, std::string& bytes) {
-  bytes.clear();
-  if (text.size() % 4) return false;
-  size_t padding = 0;
-  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
-  uint32_t bits = 0;
-  int held = 0;
-  for (const char c : text.substr(0, text.size() - padding)) {
-    const int value = base64_value(c);
-    if (value < 0) return false;
-    bits = bits << 6 | static_cast<uint32_t>(value);
-    if ((held += 6) >= 8) bytes.push_back(static_cast<char>(bits >> (held -= 8) & 0xFF));
-  }
-  return true;
 }
 
 GivenKey of_variable(const std::string& name) {

@@ -60,8 +60,27 @@ Normalizer sequence_of(const Json& json) {
   };
 }
 
+constexpr const char* kSpaces = " {2,}";  // the one expression of the converters of sentencepiece's models
+
+Normalizer joining_spaces(const Characters& by) {
+  return [by](const Characters& text) {
+    Characters to;
+    for (size_t i = 0, end = 0; i < text.size(); i = end) {
+      for (end = i; end < text.size() && text[end] == U' ';) ++end;
+      if (end - i >= 2) {
+        to += by;
+      } else {
+        end = i + 1;
+        to.push_back(text[i]);
+      }
+    }
+    return to;
+  };
+}
+
 Normalizer replacing(const Json& json) {
   const Json* pattern = json.find("pattern");
+  if (pattern && text_of(*pattern, "Regex", "") == kSpaces) return joining_spaces(decoded(text_of(json, "content")));
   if (!pattern || !pattern->find("String")) not_done("a normalizer Replace with an expression");
   const Characters old = decoded(text_of(*pattern, "String")), by = decoded(text_of(json, "content"));
   if (old.empty()) not_done("a normalizer Replace of nothing");
@@ -114,6 +133,7 @@ Normalizer normalizer_of(const Json* json) {
   if (type == "StripAccents") return [](Characters text) { return without(text, kMark); };
   if (type == "Strip") return stripping(*json);
   if (type == "Replace") return replacing(*json);
+  if (type == "Precompiled") return charsmap_normalizer(*json);
   if (type == "Prepend") {
     const Characters before = decoded(text_of(*json, "prepend"));
     return [before](Characters text) { return text.empty() ? text : before + text; };

@@ -23,6 +23,9 @@ Normalizer normalizer_of(const predictor::Json* json);
 // BERT's, also without a tokenizer.json.
 Normalizer bert_normalizer(bool clean, bool chinese, bool strip_accents, bool lower_case);
 
+// Precompiled.
+Normalizer charsmap_normalizer(const predictor::Json& json);
+
 // Words of a text. `is_start`: whether the text begins where the whole text does.
 struct Words {
   std::vector<Characters> list;
@@ -46,6 +49,7 @@ class PieceModel {
     return found == vocabulary_.end() ? -1 : found->second;
   }
   size_t size() const { return vocabulary_.size(); }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
 
  protected:
   explicit PieceModel(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
@@ -63,6 +67,8 @@ std::unique_ptr<PieceModel> pair_encoding(Vocabulary vocabulary,
 
 // Members of a tokenizer's objects; Error of kind kNotSupported where one is of another kind.
 [[noreturn]] void not_done(std::string_view what);
+// Two tokens of one number: which of them a number means could not be told.
+[[noreturn]] void same_number(std::string_view first, std::string_view second, int64_t number);
 bool truth_of(const predictor::Json& of, const char* name, bool otherwise);
 std::string text_of(const predictor::Json& of, const char* name, const char* otherwise = nullptr);
 

@@ -27,8 +27,13 @@ Vocabulary vocabulary_of(const Json& model) {
   if (!found || !found->is(Kind::kObject)) not_done("a vocabulary that is no object");
   Vocabulary vocabulary;
   vocabulary.reserve(found->count);
-  for (const auto* m = found->members; m != found->members + found->count; ++m)
-    vocabulary.emplace(m->name, number_of(m->value));
+  std::unordered_map<int64_t, std::string_view> tokens;
+  tokens.reserve(found->count);
+  for (const auto* m = found->members; m != found->members + found->count; ++m) {
+    const auto [first, is_new] = tokens.emplace(number_of(m->value), m->name);
+    if (!is_new) same_number(first->second, m->name, first->first);
+    vocabulary.emplace(m->name, first->first);
+  }
   return vocabulary;
 }
 
@@ -77,6 +82,7 @@ class PairModel : public PieceModel {
             const std::string& unknown, bool fuse_unknown, bool ignore_merges, bool byte_fallback)
       : PieceModel(std::move(vocabulary)),
         unknown_(unknown.empty() ? -1 : number(unknown)),
+        missing_(unknown_ < 0 ? unknown : ""),
         fuse_unknown_(fuse_unknown),
         ignore_merges_(ignore_merges) {
     if (byte_fallback) not_done("byte_fallback of BPE");
@@ -96,6 +102,8 @@ class PairModel : public PieceModel {
     bool was_unknown = false;
     for (const char32_t c : word) {
       const int64_t id = number(encoded(std::u32string_view(&c, 1)));
+      if (id < 0 && !missing_.empty())  // the library fails here too
+        fail(ErrorKind::kNotSupported, "tokenizer: a character is no token, and the vocabulary lacks ", missing_);
       if (id < 0 && (unknown_ < 0 || (was_unknown && fuse_unknown_))) continue;
       was_unknown = id < 0;
       const int n = static_cast<int>(symbols.size());
@@ -155,6 +163,7 @@ class PairModel : public PieceModel {
 
   std::unordered_map<uint64_t, Merge> merges_;
   int64_t unknown_;
+  std::string missing_;  // the unknown token that is named and is not there
   bool fuse_unknown_, ignore_merges_;
 };
 
@@ -188,21 +197,21 @@ class UnigramModel : public PieceModel {
   void append(const Characters& word, std::vector<int64_t>& ids) const override {
     const std::string bytes = encoded(word);
     const auto best = best_paths(bytes);
-    std::vector<std::string> pieces;  // from behind
-    bool is_open = false;             // the last one is of unknown characters, and grows
+    std::vector<std::pair<size_t, size_t>> pieces;  // begin and end, from behind
+    bool is_open = false;                           // the last one is of unknown characters, and grows
     for (size_t end = bytes.size(); end > 0;) {
       const Node& node = best[end];
       const auto begin = static_cast<size_t>(node.begin);
       const bool is_unknown = unknown_ >= 0 && node.id == unknown_;
       if (is_unknown && is_open)
-        pieces.back().insert(0, bytes, begin, end - begin);
+        pieces.back().first = begin;
       else
-        pieces.push_back(bytes.substr(begin, end - begin));
+        pieces.emplace_back(begin, end);
       is_open = is_unknown;
       end = begin;
     }
     for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
-      const int64_t id = number(*piece);
+      const int64_t id = number(bytes.substr(piece->first, piece->second - piece->first));
       ids.push_back(id < 0 ? unknown_ : id);
     }
   }
@@ -277,6 +286,11 @@ std::vector<std::pair<std::string, std::string>> merges_of(const Json& model) {
 }
 
 }  // namespace
+
+void same_number(std::string_view first, std::string_view second, int64_t number) {
+  fail(ErrorKind::kNotSupported, "tokenizer: '", first.substr(0, 40), "' and '", second.substr(0, 40),
+       "' have the same number, ", number);
+}
 
 std::unique_ptr<PieceModel> word_piece(Vocabulary vocabulary, std::string unknown, std::string prefix, size_t longest) {
   return std::make_unique<WordPieceModel>(std::move(vocabulary), std::move(unknown), std::move(prefix), longest);

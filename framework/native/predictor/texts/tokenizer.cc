@@ -89,6 +89,9 @@ void TextTokenizer::add(const Json* list) {
   if (!list || list->is(Kind::kNull)) return;
   if (!list->is(Kind::kArray) || list->count > kMostAdded) not_done("added_tokens that are no list");
   auto next = static_cast<int64_t>(model_->size());
+  std::unordered_map<int64_t, std::string_view> beyond;  // tokens whose numbers would be given again: there are gaps
+  for (const auto& [token, id] : model_->vocabulary())
+    if (id >= next) beyond.emplace(id, token);
   for (const Json* item = list->items_begin(); item != list->items_end(); ++item) {
     const std::string content = text_of(*item, "content");
     const Json* id = item->find("id");
@@ -96,6 +99,8 @@ void TextTokenizer::add(const Json* list) {
     if (number < 0) number = next++;
     if (!id || !id->is(Kind::kInt) || id->whole != number)
       not_done("the added token '" + content.substr(0, 40) + "', whose number does not go on behind the vocabulary,");
+    if (const auto found = beyond.find(number); found != beyond.end() && found->second != content)
+      same_number(found->second, content, number);
     const bool special = truth_of(*item, "special", false);
     if (truth_of(*item, "single_word", false)) not_done("an added token that is a single word");
     add({content, number, truth_of(*item, "lstrip", false), truth_of(*item, "rstrip", false),

@@ -89,6 +89,11 @@ void append_parts(char32_t c, bool compatible, Characters& to) {
 
 }  // namespace
 
+int grapheme_bits(char32_t c) {
+  const auto* found = std::upper_bound(std::begin(kGraphemeStarts), std::end(kGraphemeStarts), c) - 1;
+  return kGraphemeBits[found - kGraphemeStarts];
+}
+
 bool is_kind(char32_t c, int kinds) { return (bits_of(c) & kinds) != 0; }
 
 Characters decoded(std::string_view text) {

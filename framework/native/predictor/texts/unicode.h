@@ -23,6 +23,20 @@ enum CharacterKind : uint16_t {
 
 bool is_kind(char32_t c, int kinds);
 
+// What decides where clusters of characters end (UAX 29), in the order of the tables' bits.
+enum GraphemeKind : uint8_t {
+  kAttaches = 1,     // to what stands before it
+  kExtends = 2,      // a pictograph, which a joiner behind it then joins to the next
+  kPrepends = 4,     // to what stands behind it
+  kBreaks = 8,       // on both sides
+  kPictograph = 16,  // may be joined to one before it
+  kConsonant = 32,   // of an Indic script, may be linked to one before it
+  kLinker = 64,      // links them
+  kConjunct = 128,   // may stand between them
+};
+
+int grapheme_bits(char32_t c);
+
 using Characters = std::u32string;
 
 // Throws Error of kind kAttribute for what is no UTF-8.

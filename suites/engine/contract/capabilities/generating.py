@@ -91,7 +91,7 @@ class TextGenerator(Protocol):
         pages: of the cache.
         page: tokens of one.
         cache_bytes: that they take.
-        stop: the token that ends a text.
+        stops: the tokens that end a text.
         temperature: where a request names none.
         new_tokens: of a text at most, where a request names no number; None for as many as there is room for.
     """
@@ -101,7 +101,7 @@ class TextGenerator(Protocol):
     pages: int
     page: int
     cache_bytes: int
-    stop: int
+    stops: frozenset[int]
     temperature: float
     new_tokens: int | None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _MARKS = (
 )
 _LOOKED_AT = 1 << 16  # bytes, to say which encoding a text seems to have
 _WESTERN = frozenset("àâäáãåæçèéêëìíîïñòóôöõøœùúûüßÀÂÄÁÃÅÆÇÈÉÊËÌÍÎÑÒÓÔÖÕØŒÙÚÛÜ¡¿ºª«»‘’‚“”„–—…€£°§·©®\u00a0")
+_NOT_ASCII = re.compile(rb"[\x80-\xff]+")
 _TELLING = 64  # bytes below which no encoding is told from another
 
 
@@ -328,6 +330,9 @@ def _is_western(data: bytes) -> bool:
     try:
         other = [letter for letter in data.decode("cp1252") if letter > "\x7f"]
     except UnicodeDecodeError:
+        return False
+    runs = [len(run) for run in _NOT_ASCII.findall(data)]
+    if 2 * runs.count(1) < len(runs):  # accents stand alone among plain letters, Chinese characters are two bytes
         return False
     hungarian = "õ" in other and "ã" not in other  # its ő reads so; Portuguese has both
     return len(other) < 0.3 * len(data) and set(other) <= _WESTERN and not hungarian

@@ -263,9 +263,15 @@ class Engine:
                 self.scheduler.done(parts)
             self.steps += 1
             self.computed += sum(part.end - part.begin for part in parts)
-            for part, row, total in zip([p for p in parts if p.asks], scores, totals, strict=True):
-                self._choose(self._results[part.sequence], row, float(total))
-            self.on_step(time.monotonic() - start)
+            asking = [self._results[part.sequence] for part in parts if part.asks]
+            pieces = [
+                self._choose(result, row, float(total))
+                for result, row, total in zip(asking, scores, totals, strict=True)
+            ]
+            self.on_step(time.monotonic() - start)  # before anyone can read the answer, and then the figures
+            for result, piece in zip(asking, pieces, strict=True):
+                if piece is not None:
+                    self._give(result, piece)
 
     def _read(self, part: Part) -> bool:
         """See to it that the source of a sequence is in its pages; False where that failed, and it is told."""
@@ -317,38 +323,36 @@ class Engine:
         source_lengths = np.array([len(part.sequence.source) for part in parts], np.int64)
         return arrays | {"source_tables": sources, "source_lengths": source_lengths}
 
-    def _choose(self, result: _Result, scores: np.ndarray, total: float) -> None:
-        tokens = result.tokens
+    def _choose(self, result: _Result, scores: np.ndarray, total: float) -> Piece | None:
+        """Choose a text's next token; what it adds to the text, None where that is still nothing."""
+        tokens, growing = result.tokens, result.growing
         try:
             token = result.chooser.choose(scores, total)
         except DataError as error:
-            self._drop(result, Piece(result.number, error=Broken(str(error))))
-            return
+            return Piece(result.number, error=Broken(str(error)))
         self.written += 1
         result.written += 1
-        if token == self.generator.stop:
-            self._drop(result, Piece(result.number, result.growing.end(), result.written, "stop"))
-            return
+        if token in self.generator.stops:
+            return Piece(result.number, growing.end(), result.written, "stop")
         tokens.tokens.append(token)
-        new, growing = result.growing.add(token), result.growing
+        new = growing.add(token)
         if growing.stopped:
-            self._drop(result, Piece(result.number, new, result.written, "stop"))
-        elif len(tokens.tokens) >= tokens.most:
+            return Piece(result.number, new, result.written, "stop")
+        if len(tokens.tokens) >= tokens.most:
             new += growing.end()
-            why: Finish = "stop" if growing.stopped else "length"
-            self._drop(result, Piece(result.number, new, result.written, why))
-        elif new:
-            result.ticket.deliver(Piece(result.number, new, result.written))
+            return Piece(result.number, new, result.written, "stop" if growing.stopped else "length")
+        return Piece(result.number, new, result.written) if new else None
 
     def _fail(self, parts: Sequence[Part], what: str, error: Exception) -> None:
         self._say(f"{what} failed ({type(error).__name__}: {error})")
         for part in parts:
             result = self._results[part.sequence]
-            self._drop(result, Piece(result.number, error=Broken(f"{what} failed: {error}")))
+            self._give(result, Piece(result.number, error=Broken(f"{what} failed: {error}")))
 
-    def _drop(self, result: _Result, piece: Piece) -> None:
-        with self._changed:
-            self._leave(result)
+    def _give(self, result: _Result, piece: Piece) -> None:
+        if piece.finish is not None or piece.error is not None:
+            with self._changed:
+                self._leave(result)
         result.ticket.deliver(piece)
 
     def _leave(self, result: _Result) -> None:

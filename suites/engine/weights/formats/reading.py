@@ -1,7 +1,7 @@
 """Weight files of several frameworks as named arrays.
 
-safetensors, PyTorch's .bin, .pt and .pth, Paddle's .pdparams, Detectron2's .pkl, darknet's .weights with its .cfg, and
-the tensors inside of an .onnx or .tflite file.
+safetensors, PyTorch's .bin, .pt and .pth, Paddle's .pdparams, Detectron2's .pkl, darknet's .weights with its .cfg,
+Keras' .h5 and .keras, TensorFlow.js' manifests with their files, and the tensors inside of an .onnx or .tflite file.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from framework.io import read_arrays
 from framework.limits import Meter
 from framework.outside import check_file, open_file, read_json
 from suites.engine.weights.formats.darknet import read_darknet
+from suites.engine.weights.formats.keras import SUFFIXES as KERAS
+from suites.engine.weights.formats.keras import read_keras
 from suites.engine.weights.formats.onnx_tensors import read_onnx
 from suites.engine.weights.formats.pickles import STORAGE_TYPES, Inert, Name, Refused, load_pickle
 from suites.engine.weights.formats.states import chosen_state
+from suites.engine.weights.formats.tfjs import find_manifest, read_tfjs
 from suites.engine.weights.formats.tflite_tensors import read_tflite
 
 _log = logging.getLogger(__name__)
 _NAMES = ("model.safetensors", "pytorch_model.bin", "model_state.pdparams", "saved_weights.pdparams")
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams", ".pkl", ".weights", ".onnx", ".tflite")
+_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams", ".pkl", ".weights", ".onnx", ".tflite", *KERAS)
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file that PyTorch before 1.6 wrote
 
 
@@ -49,7 +52,9 @@ def find_weights(path: Path) -> list[Path]:
     for name in _INDEXES:
         if (path / name).is_file():
             return _shards(path / name)
-    found = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+    files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+    # The files of bytes beside a manifest of TensorFlow.js end in .bin too.
+    found = [file for file in files if file.suffix != ".bin"] or find_manifest(path) or files
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
         raise CheckpointError(
@@ -73,8 +78,8 @@ def read_weights(path: Path, part: str | None = None, cfg: Path | None = None) -
     """All tensors of a checkpoint by the names it gives them; float16 and bfloat16 come as float32.
 
     Args:
-        path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl, .weights, .onnx or .tflite file, or a folder with one
-            (see `find_weights`).
+        path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl, .weights, .h5, .keras, .onnx or .tflite file, a manifest
+            of TensorFlow.js (.json), or a folder with one of them (see `find_weights`).
         part: of a file with several networks, the key of the one that is read; see `chosen_state`.
         cfg: the network's description, of darknet's files; by default the one beside the file.
 
@@ -110,6 +115,10 @@ def _read(file: Path, part: str | None, cfg: Path | None) -> dict[str, np.ndarra
         return read_onnx(file)
     if file.suffix == ".tflite":
         return read_tflite(file)
+    if file.suffix in KERAS:
+        return {name: widened(array) for name, array in read_keras(file).items()}
+    if file.suffix == ".json":
+        return chosen_state(dict(read_tfjs(file)), part)
     if _is_zip(file):
         return _read_torch_zip(file, part)
     with open_file(file, "weight_bytes") as stream:

@@ -133,3 +133,14 @@ def test_the_real_sets_have_their_published_counts(shared_data):
     cells = CocoDetection(nuclei / "instances_val.json", nuclei / "images")
     assert (len(cells), len(cells.ground_truth().boxes)) == (105, 3174)
     assert cells[5].image.shape[2] == 3
+
+
+def test_a_polygon_inside_another_of_its_object_is_told_as_it_is_filled(tmp_path, caplog):
+    outer, hole = [1, 1, 11, 1, 11, 9, 1, 9], [4, 3, 8, 3, 8, 6, 4, 6]
+    beside = [12, 1, 15, 1, 15, 4]
+    for parts, is_told in (([outer, hole], True), ([hole, outer], True), ([outer, beside], False), ([outer], False)):
+        caplog.clear()
+        path = write_coco(tmp_path / f"{parts}"[:20], [DOG | {"segmentation": parts}, CAT | {"segmentation": [outer]}])
+        data = opened(path, masks=True)
+        assert ("of 1 objects one polygon lies inside another" in caplog.text) is is_told
+        assert data[1].instances.masks.areas()[0] >= 80  # as pycocotools, the union

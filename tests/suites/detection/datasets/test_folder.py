@@ -148,6 +148,28 @@ def test_plain_folders_open_with_their_parts(tmp_path, make, zipped):
     assert found is not None and found.config == "detection/photos" and found.overrides == (f"data.root={root}",)
 
 
+def voc_in_two_folders(root):
+    for at in range(10):
+        photo(root / f"{'ab'[at % 2]}/{at // 2}.jpg", at)
+        put(root / f"{'ab'[at % 2]}/{at // 2}.xml", xml(f"{at // 2}.jpg", ("cat", "dog")[at % 2]))
+
+
+def coco_with_folders_in_images(root):
+    names = [f"{'ab'[at % 2]}/{at // 2}.jpg" for at in range(10)]
+    for at, name in enumerate(names):
+        photo(root / "images" / name, at)
+    put(root / "annotations.json", coco(names, 1))
+
+
+@pytest.mark.parametrize("make", [voc_in_two_folders, coco_with_folders_in_images], ids=lambda each: each.__name__)
+def test_pictures_of_one_name_in_two_folders_are_two(tmp_path, make):
+    make(tmp_path)
+    sets = [DetectionFolder(str(tmp_path), part) for part in ("train", "val")]
+    names = [each.name_of(at) for each in sets for at in range(len(each))]
+    assert len(names) == len(set(names)) == 10
+    assert sum(each.ground_truth().boxes.shape[0] for each in sets) == 10
+
+
 def test_copies_of_a_photo_and_roboflow_s_variants_stay_together(tmp_path):
     for at in range(20):
         photo(tmp_path / f"{at:02}.jpg", at // 4)  # four copies each

@@ -8,6 +8,7 @@ import pytest
 
 from framework.errors import DataError, PaddockError
 from suites.detection.datasets import CocoDetection, LabelmeDetection, VocDetection, YoloDetection
+from suites.detection.datasets.annotations import RawAnnotations
 
 
 def picture(path, width=64, height=48):
@@ -182,3 +183,21 @@ def test_a_category_that_another_part_uses_stays(tmp_path):
 def test_categories_that_cannot_be_told_apart_are_one_error(tmp_path, categories):
     with pytest.raises(PaddockError, match=r"two categories have the id 1|has no name|both have the name"):
         coco(tmp_path, [{"category_id": 1}, {"category_id": 2}], categories)
+
+
+def test_two_annotations_that_lead_to_one_picture_are_an_error(tmp_path):
+    picture(tmp_path / "1.jpg")
+    images = [{"id": at, "file_name": f"{folder}/1.jpg", "width": 64, "height": 48} for at, folder in enumerate("ab")]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"images": images, "annotations": [], "categories": [{"id": 1, "name": "cat"}]}))
+    with pytest.raises(DataError, match=r"1\.jpg: two annotations lead to this picture, image 0 and image 1;"):
+        CocoDetection(path, tmp_path)
+
+
+def test_a_picture_whose_first_annotation_was_left_out_may_have_another():
+    raw = RawAnnotations()
+    with pytest.raises(DataError, match="the size of no image"):
+        raw.add_image("1.jpg", (-1, 1), "1.xml")
+    raw.add_image("1.jpg", (48, 64), "2.xml")
+    raw.cut(0, 0)
+    assert raw.add_image("1.jpg", (48, 64), "3.xml") == 0

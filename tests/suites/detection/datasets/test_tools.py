@@ -8,6 +8,7 @@ import pytest
 
 from framework.errors import DataError
 from suites.detection.datasets import CvatDetection, DatumaroDetection, DetectionFolder, ViaDetection
+from suites.vision.structures import encode
 
 BOX = [8, 6, 24, 18]
 
@@ -85,6 +86,50 @@ def test_outlines_of_cvat_are_shapes_and_points_are_left_out(tmp_path):
     np.testing.assert_allclose(found, [BOX, [1, 1, 9, 9], [13, 5, 17, 15], [6, 8, 14, 12]], atol=1e-2)
     areas = dataset[0].instances.masks.bitmaps().reshape(4, -1).sum(axis=1)
     assert areas[0] == 192 and 24 <= areas[1] <= 40
+
+
+RING = np.ones((6, 6), bool)
+RING[2:4, 2:4] = False
+
+
+def test_masks_of_cvat_keep_their_holes_and_what_is_left_out_is_told(tmp_path):
+    photos(tmp_path, 1)
+    runs = np.diff(np.flatnonzero(np.concatenate([[True], np.diff(RING.reshape(-1)), [True]])))
+    extra = (
+        f'<mask label="cat" rle="{", ".join(map(str, [0, *runs]))}" left="3" top="2" width="6" height="6"/>'
+        '<points label="cat" points="3,3"/><cuboid label="cat"/><tag label="cat"/>'
+    )
+    (tmp_path / "a.xml").write_text(cvat(1, extra))
+    dataset = CvatDetection(tmp_path, "a.xml", masks=True)
+    np.testing.assert_array_equal(dataset[0].instances.boxes.array[1], [3, 2, 9, 8])
+    bitmap = dataset[0].instances.masks.bitmaps()[1]
+    np.testing.assert_array_equal(bitmap[2:8, 3:9], RING)
+    assert bitmap.sum() == RING.sum()
+    told = str(dataset.passed)
+    assert "'points'" in told and "'cuboid'" in told and "'tag'" not in told
+
+
+@pytest.mark.parametrize("rle", ["36", "0, 37", "0, -1, 37", "x", "36, 0"])
+def test_a_mask_of_cvat_that_is_wrong_or_empty_is_named(tmp_path, rle):
+    photos(tmp_path, 1)
+    (tmp_path / "a").write_text(cvat(1, f'<mask label="cat" rle="{rle}" left="3" top="2" width="6" height="6"/>'))
+    with pytest.raises(DataError, match=r"a mask is empty|the runs of a mask cover|cannot be read"):
+        CvatDetection(tmp_path, "a", max_skipped=0)
+
+
+def test_masks_of_datumaro_are_shapes(tmp_path):
+    photos(tmp_path, 1)
+    document = json.loads(datumaro(1))
+    whole = np.zeros((24, 32), bool)
+    whole[2:8, 3:9] = RING
+    code = encode(whole)
+    rle = {"size": [24, 32], "counts": code["counts"].decode()}
+    document["items"][0]["annotations"] += [{"type": "mask", "label_id": 0, "rle": rle}, {"type": "points"}]
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    dataset = DatumaroDetection(tmp_path, "a.json", masks=True)
+    np.testing.assert_array_equal(dataset[0].instances.boxes.array[-1], [3, 2, 9, 8])
+    np.testing.assert_array_equal(dataset[0].instances.masks.bitmaps()[-1], whole)
+    assert "'points'" in str(dataset.passed)
 
 
 @pytest.mark.parametrize(

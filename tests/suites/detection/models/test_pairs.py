@@ -44,6 +44,7 @@ BACKBONES = {
     "GoogLeNet": lambda strides: backbones.GoogLeNet(out_strides=strides),
     "ShuffleNetV2": lambda strides: backbones.ShuffleNetV2(0.5, out_strides=strides),
     "Swin": lambda strides: backbones.Swin("tiny", out_strides=strides),
+    "ThinResNet": lambda strides: backbones.ThinResNet(out_strides=strides),
     "ViT": lambda strides: backbones.ViT("tiny", 16, 64, blocks=4, out_strides=strides, pyramid_width=8),
     "BlazeNet": lambda strides: backbones.BlazeNet(
         ((8, 12, 2),), ((12, 8, 16, 2), (16, 8, 16, 2)), out_strides=strides

@@ -9,6 +9,12 @@ from suites.engine.cli import main
     ("words", "said"),
     [
         (["--method", "mse", "--keep", "a.*"], "--method, --keep would do nothing without --quantize"),
+        (["--equalize", "weights", "--adaround"], "--equalize, --adaround would do nothing without --quantize"),
+        (
+            ["--quantize", "dynamic", "--adaround-steps", "5"],
+            "--adaround-steps would do nothing with --quantize dynamic",
+        ),
+        (["--quantize", "static", "--adaround-seconds", "5"], "--adaround-seconds would do nothing without --adaround"),
         (["--float-tables"], "--float-tables would do nothing without --quantize"),
         (
             ["--quantize", "dynamic", "--calibration", "photos"],

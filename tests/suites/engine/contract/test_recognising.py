@@ -1,6 +1,7 @@
 """What suites say of a stranger's path: the reason why one cannot read it comes through."""
 
 import ast
+import re
 import zipfile
 from pathlib import Path
 
@@ -42,6 +43,23 @@ def test_what_is_of_no_kind_is_said_to_be_unknown(tmp_path, capsys):
     (tmp_path / "notes.md").write_text("hello")
     assert recognise(tmp_path / "notes.md").refused == []
     assert main(["check", str(tmp_path / "notes.md")]) == 2 and "no suite knows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("price\n1\n2\n3\n", "no delimiter cuts its lines into columns .*a click log has a label and features"),
+        ("label,a,b\n1,,\n0,,\n1,,\n", r"no column beside the label 'label' can be a feature \(a: it holds 0 diff"),
+        ("label,a,b\n,,\n,,\n,,\n", "no column has two values, so none can be a click"),
+        ("label,a\n", "has 0 rows; some dozen are needed"),
+    ],
+    ids=["one column", "features missing", "all missing", "names alone"],
+)
+def test_of_a_table_that_nobody_knows_each_suite_says_what_it_misses(tmp_path, capsys, text, match):
+    (tmp_path / "a.csv").write_text(text)
+    assert main(["check", str(tmp_path / "a.csv")]) == 2
+    said = capsys.readouterr().err
+    assert re.search(match, said) and "no column holds sentences" in said
 
 
 def test_a_recogniser_hands_on_why_it_refuses_and_not_what_is_of_another_kind(tmp_path):

@@ -10,6 +10,7 @@ from framework.data import DataLoader
 from framework.errors import AttributeValueError, ConfigError, DataError
 from framework.graph.explanation import explain
 from framework.graph.passes import INFERENCE_PASSES
+from framework.quantization import AdaRound
 from suites.engine.contract.processor import Processor
 from suites.engine.predict.quantizing import Quantization, quantize_for
 
@@ -108,5 +109,9 @@ def test_a_set_without_anything_to_read_is_refused(tmp_path):
 def test_files_are_of_mode_static():
     with pytest.raises(AttributeValueError, match="calibration is of mode static, not dynamic"):
         Quantization("dynamic", calibration=("photos",))
+    with pytest.raises(AttributeValueError, match="equalization is of mode static, not dynamic"):
+        Quantization(equalization="weights")
+    with pytest.raises(AttributeValueError, match="adaround is of mode static, not dynamic"):
+        Quantization(adaround=AdaRound())
     with pytest.raises(AttributeValueError, match="inputs is 0; calibration needs at least 1"):
         Quantization("static", inputs=0)

@@ -101,6 +101,16 @@ def test_what_is_heard_inside_is_not_heard_outside_and_nothing_stays_behind():
     assert (list(root.handlers), logging.getLogger("suites").level) == before
 
 
+def test_a_report_of_a_set_that_is_opened_again_is_told_once_and_a_warning_each_time():
+    log, told = logging.getLogger("suites.x"), []
+    with heard(told.append):
+        for size in (10, 10, 20, 10):
+            log.info("a set of %d pictures", size)
+            log.warning("one of them is damaged")
+    assert [line for line in told if "warning" not in line] == ["a set of 10 pictures", "a set of 20 pictures"]
+    assert len(told) == 6
+
+
 def test_figures_of_other_options_stand_beside_the_runs_own(trained, caplog):
     own = (trained / "metrics.json").read_bytes()
     with caplog.at_level(logging.INFO, "suites"):

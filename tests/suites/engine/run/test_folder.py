@@ -1,6 +1,7 @@
 """A run folder keeps what repeats the run, never mixes two runs, and settings out of range are refused."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,26 @@ def test_an_existing_run_is_not_overwritten_unless_asked(tmp_path):
     RunFolder.create(tmp_path / "a", config(model={"size": 4}), overwrite=True)
     assert not (run.weights / "best.safetensors").exists()
     assert load_config(run.config, check=False).get("model.size") == 4
+
+
+@pytest.mark.parametrize("named", ["{}", "{}/", "{}/weights/best.safetensors", "{}/../a"])
+def test_a_run_that_the_new_one_begins_with_is_not_overwritten(tmp_path, named):
+    run = RunFolder.create(tmp_path / "a", config())
+    (run.weights / "best.safetensors").write_text("precious")
+    run.close()
+    distil = {"teachers": [str(tmp_path / "other"), named.format(tmp_path / "a")]}
+    with pytest.raises(ConfigError, match=r"distil.teachers\[1\] is .*which is in .*a, the run that would be replaced"):
+        RunFolder.create(tmp_path / "a", config(distil=distil), overwrite=True)
+    assert (run.weights / "best.safetensors").exists()
+    RunFolder.create(tmp_path / "b", config(distil=distil), overwrite=True).close()
+    plain = config(note="", long="x" * 5000, model={"name": str(tmp_path)})  # the folder of all runs, and no paths
+    RunFolder.create(tmp_path / "a", plain, overwrite=True).close()
+
+
+def test_a_run_called_as_its_suite_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        RunFolder.create(Path("toy"), config(suite="toy", model={"type": "toy"}), overwrite=True).close()
 
 
 def test_a_start_that_was_killed_before_its_config_stood_is_made_again(tmp_path):

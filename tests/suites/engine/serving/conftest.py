@@ -15,6 +15,15 @@ def model(tmp_path_factory):
     return toy.model(tmp_path_factory.mktemp("words"))
 
 
+@pytest.fixture
+def held(tmp_path):
+    from tests.suites.engine.serving import toy
+
+    hold = toy.Hold(tmp_path)
+    yield hold
+    hold.release()
+
+
 @pytest.fixture(scope="module")
 def server(model):
     from tests.suites.engine.serving import toy

@@ -21,17 +21,19 @@ def clock(monkeypatch):
 
 @pytest.mark.parametrize("jump", [7 * HOURS, -7 * HOURS, 40 * 365 * 24 * HOURS])
 def test_requests_on_the_way_and_kept_connections_outlive_a_jump_and_what_hangs_is_ended_in_its_time(
-    model, clock, jump
+    model, clock, jump, tmp_path
 ):
     with toy.running(model, Settings(name="words", read_seconds=0.8)) as server, ThreadPoolExecutor(2) as pool:
         kept = http.client.HTTPConnection(*address(server), timeout=20)
         for offset in (0.0, jump, 0.0):
-            slow = pool.submit(ask, server, "/v1/scores", {"input": "SLEEP 0.4", "timeout_ms": 20_000})
+            held = toy.Hold(tmp_path)
+            slow = pool.submit(ask, server, "/v1/scores", {"input": held.text, "timeout_ms": 20_000})
             until(lambda: busy(server))
             clock.offset = offset
             kept.request("POST", "/v1/scores", json.dumps({"input": "a"}))
             with kept.getresponse() as response:
                 assert response.status == 200 and response.read()
+            held.release()
             assert slow.result()[0] == 200
         clock.offset = jump
         begun = time.monotonic()

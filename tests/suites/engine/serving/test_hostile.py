@@ -133,10 +133,12 @@ def test_a_handshake_that_does_not_end_is_cut(with_tls, data):
         assert connection.recv(100) == b""
 
 
-def test_ready_is_false_from_the_moment_a_drain_begins_and_what_was_taken_is_answered(model):
+def test_ready_is_false_from_the_moment_a_drain_begins_and_what_was_taken_is_answered(model, held):
     with toy.running(model, Settings(name="words")) as server:
         before = hostile.good_requests()[0]
-        stack, (connection,) = connected(server, 1, hostile.post("/v1/scores", b'{"input": "SLEEP 0.5"}'))
+        stack, (connection,) = connected(
+            server, 1, hostile.post("/v1/scores", json.dumps({"input": held.text}).encode())
+        )
         with stack:
             until(lambda: busy(server))
             server.stop()
@@ -144,6 +146,7 @@ def test_ready_is_false_from_the_moment_a_drain_begins_and_what_was_taken_is_ans
             assert problem(server, "/v2/health/ready", None)[1] == "it is shutting down"
             status, found = problem(server, "/v1/scores", {"input": "a"})
             assert (status, found) == (503, "the server is shutting down; ask another one")
+            held.release()
             connection.settimeout(10)
             assert b"200 OK" in connection.recv(1 << 16)
 
@@ -172,7 +175,7 @@ def test_values_of_json_are_counted_and_what_stands_in_texts_is_not():
     assert count_values(b'\\"' * 500_000) == 1  # at once: each quote is looked at once
 
 
-def test_items_that_are_too_large_once_decoded_are_refused_before_they_are(model):
+def test_items_that_are_too_large_once_decoded_are_refused_before_they_are(model, held):
     class Growing(toy.WordsProcessor):
         def decoded_bytes(self, value):
             return 60
@@ -182,10 +185,11 @@ def test_items_that_are_too_large_once_decoded_are_refused_before_they_are(model
         assert ask(server, "/v1/scores", {"input": "a"})[0] == 200
         status, message = problem(server, "/v1/scores", {"input": ["a", "b"]})
         assert status == 413 and "the items take 120 bytes once decoded; 100 are allowed" in message
-        stack, _ = connected(server, 2, hostile.post("/v1/scores", b'{"input": "SLEEP 0.5"}'))
+        stack, _ = connected(server, 2, hostile.post("/v1/scores", json.dumps({"input": held.text}).encode()))
         with stack:
             until(lambda: server.models.inside == 2 and busy(server))
             status, message = problem(server, "/v1/scores", {"input": "a"})
+            held.release()
         assert status == 503 and "items of 150 bytes are being answered" in message
 
 

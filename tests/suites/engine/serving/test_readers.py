@@ -110,16 +110,17 @@ def test_an_exchange_that_breaks_off_leaves_no_reader_out_of_step():
         readers.close()
 
 
-def test_spare_readers_end_once_none_was_wanted_for_long(monkeypatch):
+def test_spare_readers_end_once_none_was_wanted_for_long(monkeypatch, held):
     monkeypatch.setattr("suites.engine.serving.readers._KEPT_SECONDS", 0.0)
     readers = Readers(toy.WordsProcessor(), 1, Bounds(20, 1 << 20, 1 << 30), print)
     try:
         with ThreadPoolExecutor(2) as pool:
-            parcels = readers.items(["SLEEP 1", "a"], 20).items
+            parcels = readers.items([held.text, "a"], 20).items
             slow = pool.submit(lambda: only(readers.batches(parcels[:1], 20)))
             while readers._idle:
                 time.sleep(0.01)
             assert len(only(readers.batches(parcels[1:], 20))["ids"]) == 1
+            held.release()
             assert len(slow.result()["ids"]) == 2
         assert readers._places == len(readers._all) == 1
         assert len(only(readers.batches(parcels[1:], 20))["ids"]) == 1

@@ -176,16 +176,17 @@ def test_requests_in_flight_during_20_swaps_are_all_answered_each_by_one_version
     assert server.status == 0
 
 
-def test_an_answer_that_takes_long_is_given_by_the_version_that_began_it(folder):
+def test_an_answer_that_takes_long_is_given_by_the_version_that_began_it(folder, held):
     with toy.running([toy.offer("words", folder)], every=0.02) as server:
         answers = []
-        slow = threading.Thread(target=lambda: answers.append(ask(server, "/v1/scores", {"input": "SLEEP 4 a"})))
+        slow = threading.Thread(target=lambda: answers.append(ask(server, "/v1/scores", {"input": f"{held.text} a"})))
         slow.start()
         until(lambda: server.service.workers.busy() == 1)
         old = server.service
         put(folder, 2, 2.0)
         until(lambda: server.models.versions[0].label == "2")
         assert slow.is_alive() and not old.batcher.closed
+        held.release()
         slow.join(20)
         until(lambda: old.batcher.closed)
     assert answers[0][0] == 200 and answers[0][1]["Paddock-Version"] == "words@1"

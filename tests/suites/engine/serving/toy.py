@@ -39,7 +39,7 @@ EXTRA = {"suite": "toy_words", "outputs": ["tokens"], "processor": {}}
 
 
 class WordsProcessor(ServedProcessor):
-    """An item is the list of its word ids. Some words make trouble: POISON, EXIT, SLEEP."""
+    """An item is the list of its word ids. Some words make trouble: POISON, EXIT, SLEEP, HOLD."""
 
     poolings = ("mean", "cls", "max")
 
@@ -87,6 +87,8 @@ class WordsProcessor(ServedProcessor):
                 os.kill(os.getpid(), signal.SIGSEGV)
             if "SLEEP" in words:
                 time.sleep(float(words[words.index("SLEEP") + 1]))
+            if "HOLD" in words:
+                wait_for_end(Path(words[words.index("HOLD") + 1]))
         ids = [np.array([zlib.crc32(word.encode()) % WORDS for word in words[:LONGEST]]) for words in items]
         ends = any("EXIT" in words for words in items)
         return {"ids": np.concatenate(ids), "offsets": np.cumsum([0, *map(len, ids)]), "ends": ends}
@@ -167,6 +169,33 @@ def vector(text: str, pooling: str = "mean") -> np.ndarray:
     """What the server should say of a text."""
     batch = WordsProcessor().prepare([WordsProcessor().from_json(text)])
     return pool(TABLE[batch["ids"]], batch["offsets"], pooling)[0]
+
+
+class Hold:
+    """A word pair `HOLD FILE` for a request that takes until `release`, however slow the machine is.
+
+    SLEEP is for what must take at least so long; what must outlast another step of a test is held.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "held"
+        self._file.touch()
+        self.text = f"HOLD {self._file}"
+
+    def begun(self) -> bool:
+        """Whether a reader has come to it."""
+        return self._file.with_suffix(".begun").exists()
+
+    def release(self) -> None:
+        self._file.unlink(missing_ok=True)
+
+
+def wait_for_end(held: Path) -> None:
+    """Wait until the file of a `Hold` is gone; 60 s at most, so that a test that failed ends."""
+    held.with_suffix(".begun").touch()
+    end = time.monotonic() + 60
+    while held.exists() and time.monotonic() < end:
+        time.sleep(0.005)
 
 
 @contextlib.contextmanager

@@ -86,6 +86,14 @@ def test_infer_fetches_a_named_model_only_when_told_and_answers_with_its_classes
     assert (run / "weights" / "best.safetensors").stat().st_mtime_ns == before, "it is made once"
 
 
+def test_a_run_that_another_version_made_is_made_anew(mine, monkeypatch):
+    assert main(["zoo", "fetch", "mine"]) == 0
+    old = named_run("mine")
+    (old / "weights" / "best.safetensors").write_bytes(b"of other tensors")
+    monkeypatch.setattr("suites.engine.weights.runs.package_version", lambda name: f"{name} 99")
+    assert len(engine.load("mine")("photo.png")) == 1 and named_run("mine") != old and not old.exists()
+
+
 def test_python_opens_the_same_name(mine):
     assert main(["zoo", "fetch", "mine"]) == 0
     (found,) = engine.load("mine")("photo.png")

@@ -91,6 +91,10 @@ def test_what_stands_for_nothing_is_left_out_and_old_spellings_are_read(tmp_path
     report = load_bert(other, _saved(tmp_path, arrays))
     assert _same(model, other)
     assert report.unused == ["embeddings.position_ids", "cls.predictions.decoder.weight"]
+    arrays["cls.predictions.decoder.weight"] = arrays["cls.predictions.decoder.weight"] + 0.1
+    with pytest.raises(CheckpointError, match=r"of another content .*decoder\.weight \(encoder\.embeddings\.word"):
+        load_bert(other, _saved(tmp_path, arrays))
+    load_bert(other.encoder, _saved(tmp_path, arrays))  # which has no output matrix
 
 
 def test_a_head_is_new_only_when_that_is_said(tmp_path):

@@ -139,7 +139,7 @@ def test_an_encoder_by_its_folder(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(fields_of("distilbert")))
     assert published_encoder(str(tmp_path)).config.layers == 2
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="a config is a JSON object"):
+    with pytest.raises(CheckpointError, match="it must be a JSON object"):
         published_encoder(str(tmp_path))
 
 

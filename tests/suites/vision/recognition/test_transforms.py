@@ -17,6 +17,7 @@ from suites.vision.recognition.sample import LabelledClip, LabelledImage, collat
 from suites.vision.recognition.transforms import (
     TRANSFORMS,
     CenterCrop,
+    JpegCompression,
     Mixup,
     MultiScaleCrop,
     RandomResizedCrop,
@@ -51,6 +52,7 @@ def clip(frames=3, height=40, width=60, label=1):
         (Letterbox(64), (64, 64)),
         (PadToMultiple(32), (64, 64)),
         (ResizeKeepRatio(20, 100), (20, 30)),
+        (JpegCompression(), (40, 60)),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -174,3 +176,19 @@ def test_both_suites_offer_the_same_transforms():
     assert REGISTRY.seen_by("classification").names("transform") == wanted
     of_videos = ["FrameDifferences", "SampleRows", "TenCrop", "ThreeCrop"]  # of frames in a row, sequences, crops
     assert REGISTRY.seen_by("video").names("transform") == sorted([*wanted, *of_videos])
+
+
+def test_a_jpeg_of_more_quality_is_nearer_to_the_frames():
+    noise = np.random.default_rng(0).integers(0, 256, (1, 40, 60, 3), np.uint8)
+    sample = LabelledClip.of(noise, 1, "a clip")
+    off = [
+        np.abs(JpegCompression(quality)(sample, rng()).frames.astype(int) - noise).mean() for quality in (10, 75, 100)
+    ]
+    assert off[0] > off[1] > off[2] > 0
+
+
+def test_a_jpeg_is_made_of_bytes_and_a_quality_of_at_most_100():
+    with pytest.raises(AttributeValueError, match="JpegCompression: quality is 101; it must be 1 to 100"):
+        JpegCompression(101)
+    with pytest.raises(DataError, match="JpegCompression: a clip has float32 pixels; put it before Normalize"):
+        JpegCompression()(Normalize()(clip(), rng()), rng())

@@ -6,7 +6,7 @@ import pytest
 
 from framework.errors import DataError, ShapeError
 from suites.vision.geometry import Canvas, Cut, Mirror, Stretch
-from suites.vision.structures import Boxes, Masks, encode, runs_of
+from suites.vision.structures import Boxes, Masks, Patch, corners_of, encode, runs_of
 
 SIZE = (20, 30)
 RECTANGLE, TRIANGLE = [4, 2, 14, 2, 14, 12, 4, 12], [16, 4, 28, 4, 16, 16]
@@ -63,6 +63,16 @@ def test_chosen_joined_and_empty():
     assert nothing.bitmaps().shape == (0, *SIZE) and len(nothing.areas()) == len(nothing.boxes()) == 0
     with pytest.raises(ShapeError, match="pictures of 2 sizes"):
         Masks.joined([masks, Masks((), (1, 1))])
+
+
+@pytest.mark.parametrize(("left", "top"), [(0, 0), (3, 2), (-2, -1), (28, 18), (-9, 3), (3, -9), (40, 3), (3, 40)])
+def test_a_painted_patch_is_cut_to_its_picture(left, top):
+    ring = np.ones((5, 4), bool)
+    ring[1:3, 1:3] = False
+    large = np.zeros((100, 100), bool)
+    large[30 + top : 35 + top, 30 + left : 34 + left] = ring
+    np.testing.assert_array_equal(Patch(ring, left, top).whole(SIZE), large[30 : 30 + SIZE[0], 30 : 30 + SIZE[1]])
+    assert corners_of(Patch(ring, left, top)) == (left, top, left + 4, top + 5)
 
 
 def test_bad_polygons_are_named():

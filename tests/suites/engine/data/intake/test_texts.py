@@ -52,6 +52,7 @@ def test_other_text_is_refused_with_the_line_and_what_it_seems_to_be():
         ("el niño comió piñas mañana", "latin-1", "cp1252"),
         ("c'est très élégant, déjà vu à la fenêtre", "cp1252", "cp1252"),
         ("Das Mädchen isst Äpfel in der Straße", "cp1252", "cp1252"),
+        ("0\tthe 红色 car and the 红色 house of a 猫", "gbk", "gb18030"),
         ("Příliš žluťoučký kůň úpěl ďábelské ódy", "cp1250", "cp1250"),
         ("árvíztűrő tükörfúrógép és szép szó őrzi", "cp1250", "cp1250"),
         ("Привет мир, как дела сегодня у вас", "cp1251", "cp1251"),

@@ -18,7 +18,7 @@ WORDS = 50
 class Counting:
     """After token t comes t + 1; 49 ends a text, and 48 is no number.  It keeps its cache as an engine says."""
 
-    context, stop, longest_source = 40, 49, 0
+    context, stops, longest_source = 40, frozenset({49}), 0
 
     def __init__(self, pages=20, page=4):
         self.pages, self.page = pages, page

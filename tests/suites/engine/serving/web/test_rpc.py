@@ -238,15 +238,16 @@ def test_a_token_is_asked_for_but_not_by_health(model):
         assert call(channel, "Check", service="grpc.health.v1.Health").status == SERVING
 
 
-def test_a_server_that_ends_answers_what_it_took_and_says_so(model):
+def test_a_server_that_ends_answers_what_it_took_and_says_so(model, held):
     with toy.running(model, SETTINGS, grpc_port=0) as server, grpc.insecure_channel(server.grpc_address) as channel:
-        slow = infer(items("SLEEP 1.5")).SerializeToString()
+        slow = infer(items(held.text)).SerializeToString()
         taken = channel.unary_unary(f"/{SERVICE}/ModelInfer").future(slow, timeout=20, wait_for_ready=True)
         until(lambda: server.models.inside == 1)
         server.stop()
         code, message = refused(channel, "ModelInfer", infer(items("b")))
         assert code == "UNAVAILABLE" and "shutting down" in message
         assert call(channel, "Check", service="grpc.health.v1.Health").status == NOT_SERVING
+        held.release()
         assert MESSAGES["ModelInferResponse"].FromString(taken.result()).model_name == "words"
 
 
