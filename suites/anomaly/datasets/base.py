@@ -18,7 +18,7 @@ from suites.engine.data.intake.passed import PassedOver
 from suites.engine.data.skipping import SetError
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
-from suites.vision.pictures.damaged import find_damaged
+from suites.vision.pictures.damaged import find_damaged, sizes_differ
 from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import decode_image
 from suites.vision.pictures.sizes import picture_sizes
@@ -116,7 +116,7 @@ class AnomalyFiles(AnomalyDataset):
         kinds = ", ".join(f"{kind} {count}" for kind, count in Counter(self.kinds).items())
         _log.info("%s: %d pictures (%s)%s", what, len(rows), kinds, ", with masks" if self.masks else "")
         self.passed.say(what)
-        self.damaged = find_damaged(what, self._files, self._masks)
+        self.damaged = find_damaged(what, self._files, self._masks, self._mask_of)
 
     def __getitem__(self, index: int) -> Inspectable:
         image, name = self.image(index), self.name_of(index)
@@ -131,11 +131,8 @@ class AnomalyFiles(AnomalyDataset):
         """uint8 [H, W]: 1 where the mask is brighter than half of its brightest; DataError for another size."""
         name = self._masks.full_name(at)
         bright = decode_image(self._masks.read(at), name).max(axis=2)
-        if bright.shape != size:
-            raise DataError(
-                f"mask {name}: is {bright.shape[1]}x{bright.shape[0]} but its picture {picture} is "
-                f"{size[1]}x{size[0]} (width x height)"
-            )
+        if why := sizes_differ(name, bright.shape, picture, size):
+            raise DataError(f"mask {why}")
         return (bright > bright.max() / 2).astype(np.uint8)
 
     def image(self, index: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from suites.segmentation.datasets.reading import Colour, LabelReader
 from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
-from suites.vision.pictures.damaged import find_damaged
+from suites.vision.pictures.damaged import find_damaged, sizes_differ
 from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import decode_image
 from suites.vision.pictures.sizes import picture_sizes
@@ -97,7 +97,7 @@ class PairDataset(SegmentationDataset):
         self.class_names = tuple(class_names)
         self.palette = tuple(palette or (class_colour(i) for i in range(len(class_names))))
         self._images, self._labels, self._reader = images, labels, reader
-        self.damaged = find_damaged(type(self).__name__, images, labels)
+        self.damaged = find_damaged(type(self).__name__, images, labels if len(labels) == len(images) else None)
 
     def __len__(self) -> int:
         return len(self._images)
@@ -109,12 +109,8 @@ class PairDataset(SegmentationDataset):
     def label_map(self, index: int, size: tuple[int, int]) -> np.ndarray:
         """Label map `index`, uint8 [H, W]; LabelMapError where it is damaged, or not of its image's size (H, W)."""
         labels, name = self._label_map(index)
-        if labels.shape != size:
-            raise LabelMapError(
-                f"label map {name}: is {labels.shape[1]}x{labels.shape[0]} but its image {self.name_of(index)} is "
-                f"{size[1]}x{size[0]} (width x height)",
-                "size",
-            )
+        if why := sizes_differ(name, labels.shape, self.name_of(index), size):
+            raise LabelMapError(f"label map {why}", "size")
         return labels
 
     def _label_map(self, index: int) -> tuple[np.ndarray, str]:

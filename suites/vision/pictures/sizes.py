@@ -16,10 +16,11 @@ _END = 1 << 16  # bytes of each end, in which most headers and tags lie
 
 def picture_sizes(files: FileTable) -> np.ndarray:
     """(H, W) of each picture as it is decoded, int64 [S, 2]; (0, 0) of one that cannot be."""
-    return np.array([_size(files, at) for at in range(len(files))], np.int64).reshape(-1, 2)
+    return np.array([picture_size(files, at) for at in range(len(files))], np.int64).reshape(-1, 2)
 
 
-def _size(files: FileTable, at: int) -> tuple[int, int]:
+def picture_size(files: FileTable, at: int) -> tuple[int, int]:
+    """(H, W) of picture `at` as it is decoded; (0, 0) of one that cannot be."""
     try:
         ends = files.ends(at, _END, _END)
         found = None if ends is None or may_turn(ends[1] + ends[2]) else image_size(ends[1])

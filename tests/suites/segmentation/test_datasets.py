@@ -79,7 +79,7 @@ def test_a_label_map_of_another_size_or_with_an_unknown_class_is_named(root):
     with pytest.raises(DataError, match=r"train/labels/000\.png: holds the label 2, but there are 2 classes"):
         pairs(root, classes=["a", "b"])[0]
     (root / "train/labels/000.png").write_bytes(encode_labels(np.zeros((48, 60), np.uint8), []))
-    with pytest.raises(DataError, match=r"labels/000\.png: is 60x48 but its image .*000\.png is 64x48"):
+    with pytest.raises(DataError, match=r"labels/000\.png: is 60x48 but its picture .*000\.png is 64x48"):
         pairs(root)[0]
 
 

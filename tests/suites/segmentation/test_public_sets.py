@@ -79,7 +79,7 @@ def test_what_is_wrong_with_voc_is_named(voc):
     with pytest.raises(DataError, match=r"e\.mat: is no file of SBD's classes"):
         data[2]
     savemat(sbd / "cls" / "e.mat", {"GTcls": {"Segmentation": labels(1)[:5]}})
-    with pytest.raises(DataError, match=r"e\.mat: is 16x5 but its image .*e\.jpg is 16x12"):
+    with pytest.raises(DataError, match=r"e\.mat: is 16x5 but its picture .*e\.jpg is 16x12"):
         data[2]
     savemat(sbd / "cls" / "e.mat", {"GTcls": {"Segmentation": np.full(SIZE, 21, np.uint8)}})
     with pytest.raises(DataError, match=r"e\.mat: holds the label 21"):

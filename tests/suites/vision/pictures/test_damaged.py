@@ -9,6 +9,7 @@ import pytest
 
 from framework.data import DataLoader
 from framework.errors import DataError
+from suites.anomaly.datasets.mvtec import MvtecFolder
 from suites.classification.datasets.files import ImageFolder
 from suites.detection.datasets import CocoDetection
 from suites.engine.config.building import limited
@@ -87,6 +88,30 @@ def test_a_set_with_more_of_them_than_are_borne_ends_before_the_first_step(tmp_p
     damage(pictures[2])
     with pytest.raises(DataError, match=r"3 of 32 samples could not be used.*cut off"):
         limited(DataLoader(ImageFolder(str(tmp_path)), 4), DataSettings(), "nothing")
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_labels_of_another_size_than_their_picture_are_told_when_a_set_is_opened(tmp_path, zipped):
+    for at in range(4):
+        write(tmp_path / "set" / "train" / "good" / f"{at}.png", at)
+        write(tmp_path / "set" / "test" / "scratch" / f"{at}.png", at)
+        sizes = (24, 32) if at != 2 else (32, 24)
+        for folder, end in (("ground_truth/scratch", "_mask"), ("labels", "")):
+            (tmp_path / "set" / folder).mkdir(parents=True, exist_ok=True)
+            cv2.imwrite(str(tmp_path / "set" / folder / f"{at}{end}.png"), np.full(sizes, at % 2, np.uint8))
+    root = tmp_path / "set"
+    if zipped:
+        root = tmp_path / "set.zip"
+        with zipfile.ZipFile(root, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted((tmp_path / "set").rglob("*.png")):
+                archive.write(path, path.relative_to(tmp_path / "set"))
+    pairs = ImageLabelPairs(str(root), images="test/scratch", labels="labels", classes=["x", "y"])
+    defects = MvtecFolder(str(root), "test")
+    assert list(pairs.damaged) == list(defects.damaged) == [2]
+    for dataset in (pairs, defects):
+        with pytest.raises(DataError) as caught:
+            dataset[2]
+        assert str(caught.value).endswith(dataset.damaged[2]) and "is 24x32 but its picture" in dataset.damaged[2]
 
 
 class Wrapper:
