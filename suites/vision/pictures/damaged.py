@@ -63,7 +63,7 @@ def find_damaged(
 
 
 def other_size(labels: FileTable, label: int, files: FileTable, place: int) -> str:
-    """What is wrong where a picture of labels has not its picture's size; "" where it has, or where a header is not read."""
+    """What is wrong where a picture of labels is not of its picture's size; "" where it is or a header is not read."""
     size, of_label = picture_size(files, place), picture_size(labels, label)
     if (0, 0) in (size, of_label):
         return ""
