@@ -182,16 +182,27 @@ def reading_order(quads: np.ndarray, near: float = 10.0) -> np.ndarray:
 
 def cut(image: np.ndarray, quad: np.ndarray) -> np.ndarray:
     """What a quadrilateral shows of an image, upright as a rectangle; turned a quarter where it is tall."""
-    upper_left, upper_right, lower_right, lower_left = quad
-    width = max(_length(upper_left - upper_right), _length(lower_right - lower_left), 1)
-    height = max(_length(upper_left - lower_left), _length(upper_right - lower_right), 1)
+    width, height = _sides(quad)
     corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
     matrix = cv2.getPerspectiveTransform(quad.astype(np.float32), corners)
     line = cv2.warpPerspective(image, matrix, (width, height), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
     return np.ascontiguousarray(np.rot90(line)) if height >= _TALL * width else line
 
 
+def as_written(quad: np.ndarray, turned: bool) -> np.ndarray:
+    """The corners [4, 2] from the upper left on as the writing stands: it was `cut` out, then perhaps upside down."""
+    width, height = _sides(quad)
+    return np.roll(quad, -((height >= _TALL * width) + 2 * turned), axis=0)
+
+
 _TALL = 1.5  # height over width of what is taken for writing from above to below
+
+
+def _sides(quad: np.ndarray) -> tuple[int, int]:
+    """Width and height in pixels, 1 at least."""
+    upper_left, upper_right, lower_right, lower_left = quad
+    width = max(_length(upper_left - upper_right), _length(lower_right - lower_left), 1)
+    return width, max(_length(upper_left - lower_left), _length(upper_right - lower_right), 1)
 
 
 def _length(side: np.ndarray) -> int:

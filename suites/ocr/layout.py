@@ -20,10 +20,41 @@ _TURN = np.deg2rad(12)
 def paragraphs(quads: np.ndarray) -> list[list[list[int]]]:
     """The numbers of texts [M, 4, 2]: those of a line in a list, the lines of a paragraph in a list.
 
-    A column is read to its end before the next one, and what stands across columns before those below it.
+    A column is read to its end before the next one, and what stands across columns before those below it. A page that
+    lies on its side or upside down is read as its writing stands; so are columns of writing from above to below.
     """
     if not len(quads):
         return []
+    upright = stood_up(quads)
+    across = _quarters(upright) % 2 == 1  # to most of the page's writing
+    blocks: list[list[list[int]]] = []
+    for part in (np.flatnonzero(~across), np.flatnonzero(across)):
+        if len(part):
+            blocks += [[part[row].tolist() for row in block] for block in _blocks(stood_up(upright[part]))]
+    boxes = _measured(upright)[0]
+    order = _cut(list(range(len(blocks))), np.stack([_around(boxes[[k for row in block for k in row]]) for block in blocks]))
+    return [blocks[at] for at in order]
+
+
+def stood_up(quads: np.ndarray) -> np.ndarray:
+    """The page of texts [M, 4, 2] turned by quarters, so that the most of its writing runs from left to right."""
+    x, y = quads[..., 0], quads[..., 1]
+    return np.stack([(x, y), (y, -x), (-x, -y), (-y, x)][page_quarter(quads)], axis=-1)
+
+
+def page_quarter(quads: np.ndarray) -> int:
+    """How the most of a page's writing [M, 4, 2] runs: 0 to the right, 1 down, 2 to the left, 3 up."""
+    lengths = np.hypot(*(quads[:, 1] - quads[:, 0]).T)
+    return int(np.bincount(_quarters(quads), np.maximum(lengths, 1e-3), 4).argmax())
+
+
+def _quarters(quads: np.ndarray) -> np.ndarray:
+    """How each writing [M, 4, 2] runs, int [M], as `page_quarter` says it."""
+    return np.round(_measured(quads)[2] / (np.pi / 2)).astype(int) % 4
+
+
+def _blocks(quads: np.ndarray) -> list[list[list[int]]]:
+    """The paragraphs of writing that runs along lines, in no order."""
     boxes, heights, angles = _measured(quads)
     lines = _joined(_near(boxes, heights, angles, 0, _BESIDE, _LEVEL))
     rows = [sorted(line, key=lambda k: boxes[k, 0]) for line in lines]
@@ -31,9 +62,7 @@ def paragraphs(quads: np.ndarray) -> list[list[list[int]]]:
     tall = np.array([heights[row].mean() for row in rows])
     turned = np.array([angles[row[0]] for row in rows])
     groups = _joined(_near(spans, tall, turned, 1, _GAP, _SHARED))
-    blocks = [sorted(group, key=lambda k: spans[k, 1]) for group in groups]
-    order = _cut(list(range(len(blocks))), np.stack([_around(spans[block]) for block in blocks]))
-    return [[rows[k] for k in blocks[at]] for at in order]
+    return [[rows[k] for k in sorted(group, key=lambda k: spans[k, 1])] for group in groups]
 
 
 def _measured(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -62,7 +91,7 @@ def _near(
     """bool [M, M]: writing alike, next to each other along an axis, that shares enough of the other axis."""
     lower = np.minimum(heights[:, None], heights)
     alike = np.maximum(heights[:, None], heights) <= _LIKE * lower
-    alike &= np.abs(np.angle(np.exp(1j * (angles[:, None] - angles)))) <= _TURN
+    alike &= np.abs(np.angle(np.exp(2j * (angles[:, None] - angles)))) <= 2 * _TURN  # upside down is taken as level
     first, last = boxes[:, axis], boxes[:, axis + 2]
     gap = np.maximum(first[:, None], first) - np.minimum(last[:, None], last)
     return np.asarray(alike & (gap <= most * lower) & (_overlap(boxes, 1 - axis) >= share))

@@ -17,7 +17,8 @@ from framework.errors import AttributeValueError
 from suites.engine.contract.batch import Batch
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.decoding import Beam, Language, Read, read_lines
-from suites.ocr.finding import Finding, cut, reading_order
+from suites.ocr.finding import Finding, as_written, cut, reading_order
+from suites.ocr.layout import page_quarter, stood_up
 from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_shown, shown
 
 INPUTS = ("images", "lines", "turned")
@@ -144,10 +145,14 @@ class Page:
         quads = (self._quads - self._border[::-1]) * (1 / self._scale[1], 1 / self._scale[0])
         quads = quads.clip(0, (self._size[1], self._size[0])).astype(np.float32)
         rows = zip(quads, self._read, self._turned, strict=True)
-        found = [Text(quad, *read, turned) for quad, read, turned in rows]
         if self._how is None:
+            return [Text(quad, *read, turned) for quad, read, turned in rows]
+        found = [Text(as_written(quad, turned), *read, turned) for quad, read, turned in rows]
+        found = [text for text in found if text.score >= self._reading.min_score and text.text]
+        written = np.array([text.quad for text in found], np.float32).reshape(-1, 4, 2)
+        if not page_quarter(written):  # they are in order
             return found
-        return [text for text in found if text.score >= self._reading.min_score and text.text]
+        return [found[k] for k in reading_order(stood_up(written) * min(self._scale))]
 
     def _detected(self) -> np.ndarray:
         """The picture as the detector is shown it, [H, W, 3]."""

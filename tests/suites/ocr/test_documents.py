@@ -47,6 +47,37 @@ def test_a_large_line_and_an_upright_one_join_no_paragraph():
     assert len(paragraphs(np.stack([*stacked(10, 10, 300, 2), turned]))) == 2
 
 
+def turned_page(quads, quarters, side=700):
+    """Corners, from the upper left on as the writing stands, of a page that was turned clockwise by quarters."""
+    for _ in range(quarters):
+        quads = np.stack([side - quads[..., 1], quads[..., 0]], axis=-1)
+    return quads
+
+
+@pytest.mark.parametrize("quarters", [0, 1, 2, 3])
+def test_a_page_on_its_side_or_upside_down_is_read_as_its_writing_stands(quarters):
+    left, right = stacked(10, 100, 280, 4), stacked(320, 100, 600, 4)
+    mixed = [quad for pair in zip(left, right, strict=True) for quad in pair]
+    quads = np.stack([*mixed, box(10, 20, 300, 60), box(310, 20, 600, 60)])
+    wanted = [[[8, 9]], [[0], [2], [4], [6]], [[1], [3], [5], [7]]]
+    assert paragraphs(turned_page(quads, quarters)) == wanted
+    lines = [Line(quad, f"{k}", 1.0) for k, quad in enumerate(turned_page(quads, quarters))]
+    assert plain(lines) == "8 9\n\n0\n2\n4\n6\n\n1\n3\n5\n7\n"
+
+
+def test_columns_of_writing_from_above_to_below_are_read_from_the_right():
+    columns = [np.roll(quad, -1, axis=0) for quad in (box(10, 10, 30, 300), box(40, 10, 60, 300), box(70, 10, 90, 300))]
+    assert paragraphs(np.stack(columns)) == [[[2], [1], [0]]]
+    beside = [*stacked(110, 10, 500, 3), *stacked(110, 130, 500, 3)]
+    assert paragraphs(np.stack([*columns, *beside])) == [[[2], [1], [0]], [[3], [4], [5]], [[6], [7], [8]]]
+
+
+def test_a_line_that_is_taken_for_upside_down_stays_in_its_paragraph():
+    quads = np.stack(stacked(10, 10, 300, 3))
+    quads[1] = np.roll(quads[1], 2, axis=0)
+    assert paragraphs(quads) == [[[0], [1], [2]]]
+
+
 def test_a_thousand_texts_are_ordered():
     quads = np.stack([box(60 * (k % 25), 30 * (k // 25), 60 * (k % 25) + 20, 30 * (k // 25) + 20) for k in range(1000)])
     assert sorted(k for block in paragraphs(quads) for row in block for k in row) == list(range(1000))

@@ -62,6 +62,23 @@ def test_text_upside_down_is_turned_and_said_so():
     assert [("turned" in each) for each in processor().summary(texts)] == [False, True]
 
 
+def test_a_page_upside_down_is_read_from_its_own_top_and_its_corners_are_those_of_its_writing():
+    places = (600, 100, 900, 140), (100, 102, 300, 142), (100, 300, 400, 340)
+    texts, _ = read(page(*places), turned=(0, 1, 2))
+    corners = [text.quad[0].round().tolist() for text in texts]
+    np.testing.assert_allclose(corners, [(400, 340), (900, 140), (300, 142)], atol=3)
+
+
+def test_a_page_on_its_side_is_read_from_its_own_top():
+    places = (100, 100, 140, 400), (300, 100, 340, 300), (300, 560, 340, 760)
+    for turned, wanted in (
+        ((), [(340, 100), (340, 560), (140, 100)]),
+        ((0, 1, 2), [(100, 400), (300, 760), (300, 300)]),
+    ):
+        texts, _ = read(page(*places), turned=turned)
+        np.testing.assert_allclose([text.quad[0].round().tolist() for text in texts], wanted, atol=3)
+
+
 def test_lines_are_read_in_batches_of_neighbours_in_width():
     boxes = [(20, 20 + 60 * k, 120 + 80 * k, 50 + 60 * k) for k in range(7)]
     _, seen = read(page(*boxes), together=4)
