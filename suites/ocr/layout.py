@@ -32,7 +32,9 @@ def paragraphs(quads: np.ndarray) -> list[list[list[int]]]:
         if len(part):
             blocks += [[part[row].tolist() for row in block] for block in _blocks(stood_up(upright[part]))]
     boxes = _measured(upright)[0]
-    order = _cut(list(range(len(blocks))), np.stack([_around(boxes[[k for row in block for k in row]]) for block in blocks]))
+    order = _cut(
+        list(range(len(blocks))), np.stack([_around(boxes[[k for row in block for k in row]]) for block in blocks])
+    )
     return [blocks[at] for at in order]
 
 

@@ -83,10 +83,12 @@ def test_runs_of_several_seeds_are_summed_up(run, tmp_path):
         call(train, *words, "--seeds", 0)
 
 
-def test_pictures_need_a_folder(run, photos):
-    code, _, err = call(infer, run, photos)
-    assert code == 2
-    assert err.endswith("error: infer: pictures are drawn, so it needs --output, the folder to write them to\n")
+def test_pictures_without_a_folder_of_their_own_are_drawn_into_one_here(run, photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = call(infer, run, photos)
+    written = sorted(path.name for path in (tmp_path / "predictions").iterdir())
+    assert code == 0 and "predictions.json" in written and len(written) > 1
+    assert out.splitlines()[-1].startswith(f"predictions: {len(written) - 1} pictures and predictions.json")
 
 
 def test_eval_of_cut_weights_is_one_error(run, tmp_path):

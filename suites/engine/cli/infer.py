@@ -55,7 +55,11 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         help="files, folders of files, or patterns such as 'photos/*.jpg'; of a model of text also texts, or files "
         "with one a line; of a model of pictures also 0, the first camera",
     )
-    parser.add_argument("--output", type=Path, help="folder for pictures and predictions.json; text needs none")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="folder for pictures and predictions.json, by default predictions; what is told as text needs none",
+    )
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
     add_others_option(parser)
     parser.add_argument("--min-score", type=float, metavar="S", help="leave out results below it, 0 to 1; of detectors")
@@ -132,9 +136,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             print(f"skipped: {line}", file=sys.stderr)
         for line in report.lines:
             print(line)
-        if a.output is not None:
+        if report.output is not None:
             said = f"{len(report.pictures)} pictures and " if report.pictures else ""
-            print(f"{a.output}: {said}predictions.json; {len(report.skipped)} inputs skipped")
+            print(f"{report.output}: {said}predictions.json; {len(report.skipped)} inputs skipped")
         elif report.answered and not report.lines:
             print("nothing was found", file=sys.stderr)
         return 0 if report.pictures or report.lines or report.answered else 2

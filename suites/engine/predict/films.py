@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from framework.confined import confine
 from framework.errors import ConfigError, DataError
 from suites.engine.contract.capabilities import DrawsTime, OverTime, film
 from suites.engine.predict.evaluation import write_results
-from suites.engine.predict.inference import InferenceReport, Model, write_drawing
+from suites.engine.predict.inference import InferenceReport, Model, confined_default, write_drawing
 from suites.engine.predict.inputs import matched
 from suites.engine.predict.items import predict_items
 
@@ -23,11 +24,10 @@ def infer_films(
     Args:
         model: what predicts.
         inputs: video files and patterns, or what the processor says `is_live`, such as a camera's number.
-        output: the folder of predictions.json; None writes none.
+        output: the folder of predictions.json. None writes none beside a video, else `DEFAULT_OUTPUT`.
         how: what is wanted; each frame by itself by default.
 
-    A video that cannot be read is skipped and reported. Raises ConfigError for a video of several inputs, or where
-    nothing would be written.
+    A video that cannot be read is skipped and reported. Raises ConfigError for a video of several inputs.
     """
     how = how or OverTime()
     names = [name for word in inputs for name in matched(str(word))]
@@ -35,10 +35,10 @@ def infer_films(
         raise ConfigError(f"infer: --window is {how.window:g} s; it must be above 0")
     if how.video is not None and len(names) > 1:
         raise ConfigError(f"infer: --video writes one file, but there are {len(names)} inputs; name one of them")
-    if output is None and how.video is None:
-        raise ConfigError("infer: it needs --output, the folder to write predictions.json to, or --video")
     if output is not None:
         confine(output)
+    elif how.video is None:
+        output = confined_default()
 
     def predict(items: list[Any]) -> list[Any]:
         return predict_items(model.processor, model.inputs, model.predict, items)
@@ -61,4 +61,4 @@ def infer_films(
     report.lines.extend(f"{name}: done" for name in results)
     if output is not None:
         write_results(output / "predictions.json", results)
-    return report
+    return replace(report, output=output)

@@ -55,6 +55,7 @@ from suites.engine.weights.runs import run_at
 
 _FILES = {".onnx": open_onnx_file, ".tflite": open_tflite_file}
 ONNX = "model.onnx"  # what `export_run` names it
+DEFAULT_OUTPUT = Path("predictions")  # where pictures go that nobody said a place for
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,14 @@ class InferenceReport:
         lines: to show where predictions are told in text; those of several inputs stand below their names.
         skipped: why inputs were left out.
         answered: inputs that were predicted on.
+        output: the folder that was written; None where nothing was.
     """
 
     pictures: list[Path]
     lines: list[str]
     skipped: list[str]
     answered: int = 0
+    output: Path | None = None
 
 
 def open_model(
@@ -334,19 +337,19 @@ def infer_files(
         model: what predicts.
         inputs: files, folders and patterns such as `photos/*.jpg`, or texts where the task is about text.
         output: the folder to write. The task's processor may have further files for each picture, such as label maps.
-            None, which only text and results that are text allow, writes nothing.
+            None writes nothing where results can be told as text, else `DEFAULT_OUTPUT`.
         batch_size: inputs that are predicted on together, which must be of one shape; by default the processor's.
         profile: records some of the predictions.
         formats: of documents that are written of each item too, see `Documents`.
 
-    An input that cannot be read is skipped and reported. Raises ConfigError for pictures without `output`, and
-    DataError for a mistyped file's name where words may be texts.
+    An input that cannot be read is skipped and reported. Raises DataError for a mistyped file's name where words may
+    be texts.
     """
     documents = writer_of(model.processor, formats)
     if output is not None:
         confine(output)
     elif formats:
-        raise ConfigError("infer: --format writes files, so it needs --output, the folder to write them to")
+        output = confined_default()
     words = [found for word in inputs for found in matched(str(word))]
     for word in words:
         require_input(model.processor, word)
@@ -365,9 +368,9 @@ def infer_files(
             drawing = model.processor.draw(item, result)
             if isinstance(drawing, str):
                 report.lines.append(drawing)
-            elif output is None:
-                raise ConfigError("infer: pictures are drawn, so it needs --output, the folder to write them to")
             else:
+                if output is None:
+                    output = confined_default()
                 files = {**model.processor.files(result), **documents(item, result)}
                 write_drawing(model.processor, output / Path(name).stem, drawing, files, report.pictures)
     for name, lines in told:
@@ -376,7 +379,13 @@ def infer_files(
         write_results(output / "predictions.json", results)
     if profile is not None:
         profile.report()
-    return replace(report, answered=len(results))
+    return replace(report, answered=len(results), output=output)
+
+
+def confined_default() -> Path:
+    """`DEFAULT_OUTPUT`, ready to be written to."""
+    confine(DEFAULT_OUTPUT)
+    return DEFAULT_OUTPUT
 
 
 def write_drawing(

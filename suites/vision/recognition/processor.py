@@ -50,6 +50,10 @@ class RecognitionProcessor(VisualProcessor):
         put_classes(canvas, result[:_DRAWN], self._class_names)
         return canvas
 
+    def lines(self, result: list[dict[str, Any]]) -> list[str]:
+        """The best classes with their scores, a line each."""
+        return [f"{one['class']} {one['score']:.3f}" for one in result]
+
     def draw_mistake(self, item: Any, mistake: Mistake) -> np.ndarray:
         """The item's picture above what was predicted, in red where it is wrong, and what it is, in green."""
         canvas, _ = enlarged(self.shown(item))

@@ -81,6 +81,8 @@ def test_a_run_learns_and_its_network_can_be_exported(config_file, tmp_path):
     for model in (run, tmp_path / "export"):
         done = infer_files(open_model(model), [tmp_path / "wedges" / "b"], tmp_path / model.name / "out")
         assert len(done.pictures) == 12 and not done.skipped
+    told = infer_files(open_model(run), [tmp_path / "wedges" / "b" / "b00.png"], None)
+    assert told.output is None and len(told.lines) == 3 and all(len(line.split()) == 2 for line in told.lines)
 
 
 @pytest.mark.parametrize(

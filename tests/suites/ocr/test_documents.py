@@ -2,6 +2,7 @@
 
 import io
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pypdf
@@ -127,7 +128,7 @@ def test_a_pdf_says_what_was_read_under_its_picture():
     assert not pypdf.PdfReader(io.BytesIO(searchable_pdf([], image))).pages[0].extract_text()
 
 
-def test_infer_writes_what_is_asked_for(tmp_path):
+def test_infer_writes_what_is_asked_for(tmp_path, monkeypatch):
     write_image(tmp_path / "a.png", page((100, 100, 300, 140)))
     model = Model(processor(), INPUTS, played, lambda: played)
     infer_files(model, [tmp_path / "a.png"], tmp_path / "out", formats=["hocr", "pdf"])
@@ -135,8 +136,9 @@ def test_infer_writes_what_is_asked_for(tmp_path):
     assert names == ["a.hocr", "a.jpg", "a.pdf", "a.txt", "predictions.json"]
     with pytest.raises(ConfigError, match="infer: --format doc: this model has hocr, pdf"):
         infer_files(model, [tmp_path / "a.png"], tmp_path / "out", formats=["doc"])
-    with pytest.raises(ConfigError, match="--format writes files, so it needs --output"):
-        infer_files(model, [tmp_path / "a.png"], None, formats=["pdf"])
+    monkeypatch.chdir(tmp_path)
+    assert infer_files(model, [tmp_path / "a.png"], None, formats=["pdf"]).output == Path("predictions")
+    assert (tmp_path / "predictions" / "a.pdf").exists()
 
 
 def test_json_says_which_paragraph_a_text_is_of():
