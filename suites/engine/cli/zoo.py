@@ -6,6 +6,7 @@ docs/howto/pretrained.md says how configs and Python use them.
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,22 +109,25 @@ def _print_records(records: list[Brief]) -> None:
 
 
 def _show(a: argparse.Namespace) -> int:
-    from suites.engine.weights.hub.names import is_hub
-    from suites.engine.weights.records import get_record, records_folder
+    from suites.engine.weights.records import get_record, record_names, records_folder
     from suites.engine.weights.wanted import is_here
 
     record = get_record(a.name)
-    if is_hub(a.name):
-        print(f"{record}\nlicence: {record.licence}\nfiles:")
-        there = record.files if is_here(record) else []
-        for file in there:
-            print(f"  {record.folder() / file.name}  {file.bytes} bytes  {file.sha256}")
-        if not there:
-            print(f"  not there; fetch them with `{record.fetch_command}`")
-        return 0
-    print((records_folder() / f"{record.name}.yml").read_text(encoding="utf-8"), end="")
-    paths = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
-    print(f"# files: {', '.join(map(str, paths)) if paths else f'not there; fetch them with `{record.fetch_command}`'}")
+    own, ours = Path(a.name), records_folder() / f"{record.name}.yml"
+    missing = f"not there; fetch them with `paddock zoo fetch {shlex.quote(a.name)}`"
+    for path, is_its in ((own, own.suffix == ".yml"), (ours, record.name in record_names())):
+        if is_its:
+            print(path.read_text(encoding="utf-8"), end="")
+            paths = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
+            print(f"# files: {', '.join(map(str, paths)) or missing}")
+            return 0
+    print(f"{record}\nlicence: {record.licence}\nfiles:")
+    there = record.files if is_here(record) else []
+    for file in there:
+        path = record.folder() / file.name
+        print(f"  {path}  {path.stat().st_size} bytes  {record.digest_of(file)[0] or 'digest not stated'}")
+    if not there:
+        print(f"  {missing}")
     return 0
 
 

@@ -12,6 +12,7 @@ from framework.nn import init
 from suites.classification import ImageClassifier
 from suites.engine import cli
 from suites.engine.weights import load_pretrained, load_wanted, loaded_names, rename, shown_otherwise
+from suites.engine.weights.records import get_record, records_folder
 from suites.vision.backbones import (
     DarkNet53,
     EfficientNetLite,
@@ -216,6 +217,29 @@ def test_the_zoo_lists_searches_and_shows_its_records(zoo, capsys):
     )
     assert cli.main(["zoo", "fetch", "yolov3_tiny_coc"]) == 2
     assert "did you mean 'yolov3_tiny_coco'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hf:a/b@v1", "timm:resnet50.a1_in1k", "paddle:ResNet50_vd", "https://example.com/w.pth", "torchvision:vgg16"],
+)
+def test_the_zoo_shows_every_kind_of_name(zoo, capsys, name):
+    assert cli.main(["zoo", "show", name]) == 0
+    said = capsys.readouterr().out
+    assert "licence: " in said and said.endswith(f"not there; fetch them with `paddock zoo fetch {name}`\n")
+
+
+def test_the_zoo_shows_a_record_of_ones_own_and_files_of_an_address(zoo, capsys):
+    own = zoo / "own.yml"
+    own.write_text((records_folder() / "vgg16_imagenet.yml").read_text() + "# mine\n")
+    assert cli.main(["zoo", "show", str(own)]) == 0
+    assert f"# mine\n# files: not there; fetch them with `paddock zoo fetch {own}`\n" in capsys.readouterr().out
+    address = "https://example.com/w.pth#sha256=" + "ab" * 32
+    path = get_record(address).weights()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"12345")
+    assert cli.main(["zoo", "show", address]) == 0
+    assert f"{path}  5 bytes  {'ab' * 32}\n" in capsys.readouterr().out
 
 
 def test_the_zoo_converts_a_part_to_a_file_of_ours(config, capsys):
