@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_PART = 3  # letters at least of a part of a name
+_SAID = 3  # names with that part, at most
+
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name`, ignoring case, or None if nothing is close."""
@@ -14,9 +17,17 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` or the empty string, to follow a sentence that names the unknown."""
-    close = nearest(name, known)
-    return f"; did you mean '{close}'?" if close else ""
+    """``; did you mean 'x'?`` or the empty string, to follow a sentence that names the unknown.
+
+    Where nothing is like it, names that it is a part of are said, those that it begins and short ones first.
+    """
+    there = list(known)
+    close = nearest(name, there)
+    part = name.lower()
+    longer = [k for k in there if part in k.lower()] if len(name) >= _PART else []
+    longer.sort(key=lambda k: (not k.lower().startswith(part), len(k)))
+    said = " or ".join(f"'{k}'" for k in ([close] if close else longer[:_SAID]))
+    return f"; did you mean {said}?" if said else ""
 
 
 def listing(names: Iterable[str], none: str = "nothing") -> str:
