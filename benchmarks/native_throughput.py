@@ -176,7 +176,12 @@ def main(given: list[str] | None = None) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as programs:
         for claim in chosen_cases(a, CLAIMS):
             results.append(measure(claim, a, Path(programs)))
-            print(table(results[-1:]), f"processor time of a run: {spread(results[-1]['cpu_ratios'])}", sep="\n", flush=True)
+            print(
+                table(results[-1:]),
+                f"processor time of a run: {spread(results[-1]['cpu_ratios'])}",
+                sep="\n",
+                flush=True,
+            )
     finish("native_throughput", results, a.json)
     return results
 

@@ -42,7 +42,7 @@ def decode_heatmaps(heatmaps: np.ndarray, stride: float, sigma: float) -> tuple[
 
     Args:
         heatmaps: float32 [N, H, W, L].
-        stride: pixels of a cell.
+        stride: pixels of a cell, at most 2^24.
         sigma: of the Gaussian that was learnt, in cells, at most 4096.
 
     AttributeValueError for a stride or sigma that is none, ShapeError for maps without a cell.

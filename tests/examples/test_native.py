@@ -24,6 +24,9 @@ from suites.detection.models.base import PostProcess
 from suites.detection.models.rcnn import MaskRCNN
 from suites.detection.processor import DetectionProcessor
 from suites.engine.predict.inference import load
+from suites.keypoints.decoding import Reader
+from suites.keypoints.processor import ObjectIn, PoseProcessor
+from suites.keypoints.transforms import ObjectCrop
 from suites.nlp.models.heads import SequenceClassifier
 from suites.nlp.problems.classification import Classification
 from suites.nlp.processor import TextProcessor
@@ -35,6 +38,7 @@ from suites.video.processor import VideoProcessor
 from suites.video.sampling import Segments
 from suites.vision.augmentation.transforms import Letterbox, Normalize, Resize, ResizeKeepRatio
 from suites.vision.backbones import ResNet
+from suites.vision.pose import Pose
 from suites.vision.recognition.transforms import CenterCrop, ResizeShort
 from suites.vision.structures import Masks
 from tests.suites.detection.models.test_rcnn import tiny as tiny_rcnn
@@ -298,6 +302,33 @@ def test_a_classifier_says_what_a_picture_shows_as_python_does(built, tmp_path):
 
 
 SIZES = ((60, 50), (64, 64), (128, 128), (33, 200), (7, 5), (301, 97))  # of pictures
+
+
+@pytest.mark.parametrize("kind", ["heatmaps", "points"])
+def test_keypoints_of_a_picture_are_those_of_python(built, tmp_path, kind):
+    names = ["nose", "linkes Auge", "c"]
+    reader = Reader(4, 2.0)
+    processor = PoseProcessor([ObjectCrop([64, 48]), Normalize()], ["person"], Pose(tuple(names)), reader)
+    kernel = tensor(np.random.default_rng(0).standard_normal((3, 4, 4, 3)).astype(np.float32))
+
+    def answer(x):
+        maps = ops.conv2d(x, kernel, stride=4)
+        return {"heatmaps": maps} if kind == "heatmaps" else {"points": ops.mean(ops.abs(maps), axes=(2,))[:, :3]}
+
+    pictures = [np.random.default_rng(k).integers(0, 256, (*size, 3), np.uint8) for k, size in enumerate(SIZES)]
+    images = {"images": tensor(processor.prepare(pictures[:1])["images"])}
+    exported = export_of(tmp_path / "e", "keypoints", processor, answer, images)
+    expected = load(exported)
+    for pixels in pictures:
+        write_ppm(tmp_path / "picture.ppm", pixels)
+        height, width = pixels.shape[:2]
+        for box in ([], [1.5, 0.25, width * 0.75, height - 1.0]):
+            item = ObjectIn(pixels, tuple(box)) if box else pixels
+            points = expected([item])[0].value["keypoints"]
+            rows = printed_rows(run(built / "pose", exported, tmp_path / "picture.ppm", *box), 3)
+            assert [name for name, *_ in rows] == names
+            # Printed from float32 with two digits, and Python's from float64: half a hundredth each.
+            np.testing.assert_allclose([row[1:] for row in rows], [points[name] for name in names], atol=0.0101)
 
 
 PIECES = [

@@ -11,9 +11,10 @@
 namespace paddock::image {
 namespace {
 
-constexpr double kLeast = 1e-10;     // of a map before its logarithm, and of the curvature's determinant
-constexpr double kMostSigma = 4096;  // cells
-constexpr int64_t kReach = 2;        // cells to either side that the derivatives look at
+constexpr double kLeast = 1e-10;         // of a map before its logarithm, and of the curvature's determinant
+constexpr double kMostSigma = 4096;      // cells
+constexpr double kMostStride = 1 << 24;  // pixels
+constexpr int64_t kReach = 2;            // cells to either side that the derivatives look at
 constexpr int64_t kCells = 2 * kReach + 1;
 
 // One side of the Gaussian from its middle on, [r + 1], whose whole sums to 1.
@@ -100,9 +101,9 @@ std::array<double, 2> step(const Window& logs) {
 }  // namespace
 
 void decode_heatmaps(const Heatmaps& maps, double stride, double sigma, float* points, float* scores) {
-  if (!(stride > 0) || !std::isfinite(stride) || !(sigma > 0) || !(sigma <= kMostSigma))
+  if (!(stride > 0) || !(stride <= kMostStride) || !(sigma > 0) || !(sigma <= kMostSigma))
     fail(ErrorKind::kAttribute, "decode_heatmaps: stride is ", stride, " and sigma ", sigma,
-         "; both are above 0, and sigma is at most ", kMostSigma, " cells");
+         "; both are above 0, the stride is at most 2^24 pixels and sigma ", kMostSigma, " cells");
   if (maps.height < 1 || maps.width < 1)
     fail(ErrorKind::kShape, "decode_heatmaps: maps are ", maps.height, "x", maps.width,
          " (height x width); they need a cell");

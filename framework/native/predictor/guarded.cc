@@ -3,6 +3,8 @@
 
 #include <new>
 
+#include "reader/utf8.h"
+
 namespace paddock::c_api {
 namespace {
 
@@ -11,6 +13,8 @@ thread_local std::string last_text;
 paddock_status failed(paddock_status status, const char* what) noexcept {
   try {
     last_text = what;
+    if (!reader::is_utf8(last_text))  // it tells bytes that somebody gave as a text
+      std::replace_if(last_text.begin(), last_text.end(), [](char c) { return static_cast<signed char>(c) < 0; }, '?');
   } catch (...) {
     last_text.clear();
   }

@@ -83,7 +83,7 @@ typedef struct paddock_predictor paddock_predictor;
 PADDOCK_EXPORT int32_t paddock_interface_version(void);
 /* Version of the library, such as "0.1.0". */
 PADDOCK_EXPORT const char* paddock_version(void);
-/* The text of the last failure in this thread, "" before the first; valid until the next one in this thread. */
+/* The text of the last failure in this thread, UTF-8, "" before the first; valid until the next one in this thread. */
 PADDOCK_EXPORT const char* paddock_last_error(void);
 /* "float32" for PADDOCK_FLOAT32; null for no type. */
 PADDOCK_EXPORT const char* paddock_type_name(int32_t type);

@@ -5,12 +5,14 @@
 namespace paddock::rows {
 namespace {
 
-constexpr size_t kShown = 40;  // bytes of a wrong text that an error tells
+constexpr int kShown = 40;  // characters of a wrong text that an error tells
 
-// The beginning of a text for an error, which ends with a whole character.
 std::string_view shown(std::string_view text) {
-  size_t size = std::min(text.size(), kShown);
-  while (size && size < text.size() && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
+  size_t size = 0;
+  for (int characters = 0; size < text.size(); ++size) {
+    const bool begins = (static_cast<unsigned char>(text[size]) & 0xc0) != 0x80;
+    if (begins && ++characters > kShown) break;
+  }
   return text.substr(0, size);
 }
 
