@@ -6,12 +6,12 @@
 # nothing is mixed with another set's or the program's, and a linker takes all of it or nothing.
 option(PADDOCK_STATIC "Build libpaddock.a, where GNU's linker and objcopy are there" ON)
 set(JOIN ${CMAKE_LINKER} -r --force-group-allocation)
-set(CAN_JOIN FALSE)
+set(CAN_JOIN -1)
 if(PADDOCK_STATIC AND UNIX AND NOT APPLE AND CMAKE_LINKER AND CMAKE_OBJCOPY AND NOT PADDOCK_SANITIZE)
   execute_process(COMMAND ${CMAKE_LINKER} --help OUTPUT_VARIABLE LINKER_HELP ERROR_QUIET)
   string(FIND "${LINKER_HELP}" force-group-allocation CAN_JOIN)
 endif()
-if(NOT CAN_JOIN OR CAN_JOIN EQUAL -1)
+if(CAN_JOIN LESS 0)
   return()
 endif()
 
@@ -37,7 +37,10 @@ endforeach()
 # What finds the kernels is another one here.
 add_library(paddock_sets OBJECT ${NATIVE}/op/isa.cc)
 target_include_directories(paddock_sets PRIVATE ${NATIVE})
-target_compile_options(paddock_sets PRIVATE ${WARNINGS} -fno-gnu-unique)
+target_compile_options(paddock_sets PRIVATE ${WARNINGS})
+if(HAS_NO_GNU_UNIQUE)
+  target_compile_options(paddock_sets PRIVATE -fno-gnu-unique)
+endif()
 target_compile_definitions(paddock_sets PRIVATE "PADDOCK_STATIC_SETS=${STATIC_SETS}")
 
 file(GENERATE OUTPUT ${STATIC}/paddock.objects
