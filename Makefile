@@ -19,7 +19,7 @@ test: .venv/paddock-tests
 test-native: .venv/paddock-tests
 	.venv/bin/python -m pytest tests/framework/predictor tests/suites/test_native_predictor.py \
 	  tests/suites/test_native_pictures.py tests/suites/test_native_texts.py tests/suites/test_native_charsmap.py \
-	  tests/suites/test_native_rows.py tests/examples/test_native.py tests/examples/test_native_rows.py tests/examples/test_java.py $(ARGUMENTS)
+	  tests/suites/test_native_rows.py tests/suites/test_native_slots.py tests/examples/test_native.py tests/examples/test_native_rows.py tests/examples/test_java.py $(ARGUMENTS)
 
 test-aarch64: .venv/paddock-tests
 	.venv/bin/python -m pytest -m emulated --in-ci tests/framework/native $(ARGUMENTS)

@@ -58,20 +58,16 @@ def serve(engine: str, case: str, threads: int) -> None:
         print(json.dumps(times), flush=True)
 
 
-class Engine:
-    """A competitor's process."""
+class Server:
+    """A process that says "ready", and for each line with a number of seconds works so long and prints JSON."""
 
-    def __init__(self, name: str, case: str, a: argparse.Namespace) -> None:
-        python = sys.executable if name == OURS else a.peer_python
-        words = [case, "--serve", name, "--threads", str(a.threads)]
-        self._process = subprocess.Popen(
-            [*a.prefix, python, __file__, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         while self._line() != "ready":  # an exporter may have something to say first
             pass
 
-    def turn(self, seconds: float) -> list[float]:
-        """The times of its steps in about so many seconds."""
+    def turn(self, seconds: float) -> Any:
+        """What it prints after about so many seconds."""
         assert self._process.stdin is not None
         print(seconds, file=self._process.stdin, flush=True)
         return json.loads(self._line())
@@ -88,8 +84,16 @@ class Engine:
         return line.strip()
 
 
-def take_turns(engines: Mapping[str, Engine], seconds: float, turn: float) -> list[dict[str, list[float]]]:
-    """The step times of every engine, a turn of all after the other, for about `seconds`."""
+class Engine(Server):
+    """A competitor's process; a turn gives the times of its steps."""
+
+    def __init__(self, name: str, case: str, a: argparse.Namespace) -> None:
+        python = sys.executable if name == OURS else a.peer_python
+        super().__init__([*a.prefix, python, __file__, case, "--serve", name, "--threads", str(a.threads)])
+
+
+def take_turns(engines: Mapping[str, Server], seconds: float, turn: float) -> list[dict[str, Any]]:
+    """What every engine says of its turns, a turn of all after the other, for about `seconds`."""
     turns, names, end = [], list(engines), time.monotonic() + seconds
     while not turns or time.monotonic() < end:
         random.shuffle(names)
@@ -126,7 +130,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
 
 def measure(claim: Claim, a: argparse.Namespace) -> dict[str, Any]:
     """Load ours and every engine that is installed, let them take turns, and end them."""
-    engines: dict[str, Engine] = {}
+    engines: dict[str, Server] = {}
     try:
         engines[OURS] = Engine(OURS, claim.case, a)
         known = ENGINES

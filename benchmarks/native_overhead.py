@@ -13,8 +13,6 @@ process is told too.
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 import statistics
 import subprocess
 import sys
@@ -24,27 +22,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from native_programs import compiled, compiled_for_ort
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import framework
 from framework import onnx, ops
-from framework.extend import include_dir, library_dir
 from framework.graph.files import save_program
 from framework.predictor import Predictor
 
 CALLS, ROUNDS = 20_000, 15
-
-
-def compiled(folder: Path) -> Path:
-    """The C++ program."""
-    compiler, program = shutil.which("c++"), folder / "native_overhead"
-    if compiler is None:
-        sys.exit("native_overhead: no C++ compiler on this machine")
-    source, library = Path(__file__).with_suffix(".cc"), library_dir()
-    flags = [f"-I{include_dir()}", f"-L{library}", "-lpaddock", f"-Wl,-rpath,{library}"]
-    subprocess.run([compiler, "-std=c++17", "-O2", source, "-o", program, *flags], check=True)
-    return program
+SOURCE = Path(__file__).with_suffix(".cc")
 
 
 def chain_of(operators: int) -> Callable[[framework.Tensor], framework.Tensor]:
@@ -63,19 +51,6 @@ def exported(folder: Path, operators: int) -> Path:
     chain = framework.program(chain_of(operators), pass_names=())
     save_program(chain.program_for(np.ones(4, np.float32)).program, folder)
     return folder
-
-
-def peer(folder: Path) -> tuple[Path, Path] | None:
-    """The C++ program over ONNX Runtime's C interface and its library; None, with the reason, where there is none."""
-    found = importlib.util.find_spec("onnxruntime")
-    places = [] if found is None or found.origin is None else Path(found.origin).parent.glob("capi/libonnxruntime.so.*")
-    library = next(iter(sorted(places)), None)
-    if library is None:
-        print("ONNX Runtime is not compared: its package is not installed, or has no library of its C interface")
-        return None
-    program, source = folder / "native_overhead_ort", Path(__file__).with_name("native_overhead_ort.cc")
-    subprocess.run([str(shutil.which("c++")), "-std=c++17", "-O2", source, "-o", program, "-ldl"], check=True)
-    return program, library
 
 
 def exported_onnx(file: Path, operators: int) -> Path:
@@ -112,10 +87,10 @@ def main() -> int:
     """Prints the figures; the status is 1 where the claim does not hold."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        program = compiled(folder)
+        program = compiled(SOURCE, folder)
         found: dict[str, list[float]] = {}
         programs = {count: exported(folder / str(count), count) for count in (1, 100)}
-        other = peer(folder)
+        other = compiled_for_ort(SOURCE.with_name("native_overhead_ort.cc"), folder)
         files = {count: exported_onnx(folder / f"{count}.onnx", count) for count in programs}
         for _ in range(ROUNDS):  # in turns, so that a slow moment hits all alike
             for count, export in programs.items():

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 from common import finish, spread
-from native_overhead import compiled, native
+from native_overhead import SOURCE, native
+from native_programs import compiled
 
 import framework
 from framework import ops
@@ -70,7 +71,7 @@ def main(words: list[str] | None = None) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         root, program = Path(folder), made()
-        owner, answer, key = signing_key(root), compiled(root), root / "secret.key"
+        owner, answer, key = signing_key(root), compiled(SOURCE, root), root / "secret.key"
         key.write_bytes(secret)
         ways = {
             "plain": None,

@@ -1,6 +1,7 @@
 """Pictures by definitions of our own: the same bits on every machine, and in programs without Python (libpaddock).
 
-OpenCV's cubic interpolation and its affine crops go through code that differs from processor to processor.
+OpenCV's cubic interpolation, its affine crops and its smoothing go through code that differs from processor to
+processor.
 """
 
 from __future__ import annotations
@@ -31,3 +32,20 @@ def warp_affine(image: np.ndarray, step: np.ndarray, size: tuple[int, int]) -> n
     AttributeValueError where no map leads back. Within 1 of exact arithmetic.
     """
     return _core.warp_affine(np.ascontiguousarray(image), np.ascontiguousarray(step, np.float64), *size)
+
+
+def decode_heatmaps(heatmaps: np.ndarray, stride: float, sigma: float) -> tuple[np.ndarray, np.ndarray]:
+    """Points float32 [N, L, 2], (x, y) in pixels of the inputs, and their scores [N, L], the heights of the maps.
+
+    The largest cell of each map is refined by a step of Newton's method, at most one cell an axis, on the logarithm of
+    the smoothed map (DARK, Zhang et al. 2020, arXiv:1910.06278). At the two cells of a border it stays as it is.
+
+    Args:
+        heatmaps: float32 [N, H, W, L].
+        stride: pixels of a cell, at most 2^24.
+        sigma: of the Gaussian that was learnt, in cells, at most 4096.
+
+    AttributeValueError for a stride or sigma that is none, ShapeError for maps without a cell.
+    """
+    found: tuple[np.ndarray, np.ndarray] = _core.decode_heatmaps(np.ascontiguousarray(heatmaps), stride, sigma)
+    return found

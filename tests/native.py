@@ -130,6 +130,10 @@ def _library() -> ctypes.CDLL:
     library.paddock_masks_back.argtypes = (
         (c_void_p, c_int32, c_void_p, c_int64, c_int32, c_void_p, ctypes.c_double, c_void_p)
     )  # fmt: skip
+    library.paddock_decode_heatmaps.argtypes = (c_void_p, c_void_p, c_void_p, c_void_p)
+    library.paddock_prepare_lines.argtypes = (
+        (c_void_p, POINTER(c_char_p), c_void_p, c_int32, POINTER(c_void_p))
+    )  # fmt: skip
     library.paddock_column_count.argtypes = (c_void_p,)
     library.paddock_prepare_rows.argtypes = (
         (c_void_p, POINTER(c_char_p), c_void_p, c_int32, c_int32, POINTER(c_void_p))
@@ -268,6 +272,17 @@ class PreparedRows(Prepared):
         checked(C.paddock_prepare_rows(model.handle, texts, sizes, len(rows), len(names), byref(self.handle)))
 
 
+class PreparedLines(Prepared):
+    """`paddock_prepared` of lines of a slot log."""
+
+    def __init__(self, model: NativePredictor, lines: Sequence[str], *, zeros: bool = False) -> None:
+        self.handle = c_void_p()
+        texts = [line.encode("utf-8", "surrogateescape") for line in lines]
+        sizes = None if zeros else (c_uint64 * len(texts))(*map(len, texts))
+        given = (c_char_p * len(texts))(*texts)
+        checked(C.paddock_prepare_lines(model.handle, given, sizes, len(texts), byref(self.handle)))
+
+
 class NativeTokenizer:
     """`paddock_tokenizer` of a tokenizer.json, or of an export."""
 
@@ -324,6 +339,15 @@ class NativePredictor:
 
     def __del__(self) -> None:
         C.paddock_free(self.handle)
+
+    def decode_heatmaps(self, heatmaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points [N, L, 2] in pixels of the inputs and scores [N, L] of heatmaps [N, H, W, L]."""
+        given = np.ascontiguousarray(heatmaps)
+        count = *given.shape[:1], *given.shape[3:]
+        points, scores = np.empty((*count, 2), np.float32), np.empty(count, np.float32)
+        raw = raw_tensor(given)
+        checked(C.paddock_decode_heatmaps(self.handle, byref(raw), points.ctypes.data, scores.ctypes.data))
+        return points, scores
 
     def clone(self) -> NativePredictor:
         other = NativePredictor.__new__(NativePredictor)

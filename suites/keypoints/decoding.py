@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 
+from framework.pictures import decode_heatmaps
 from suites.keypoints.sample import back
-
-_LEAST = 1e-10
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Reader:
             heatmaps: of the inputs.
             matrices: float64 [N, 2, 3], what led from files to inputs.
         """
-        return _in_files(*decoded(heatmaps, self.stride, self.sigma), matrices)
+        return _in_files(*decode_heatmaps(heatmaps, self.stride, self.sigma), matrices)
 
     def read(self, outputs: Mapping[str, np.ndarray], matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of a network's outputs: `heatmaps`, or `points` [N, L, 3] in pixels of the inputs with scores."""
@@ -63,44 +61,3 @@ def drawn(points: np.ndarray, size: tuple[int, int], stride: float, sigma: float
     down = np.exp(-((rows - places[:, 1]) ** 2) / (2 * sigma**2))  # [H, L]
     across = np.exp(-((columns - places[:, 0]) ** 2) / (2 * sigma**2))
     return (down[:, None] * across[None]).astype(np.float32)
-
-
-def decoded(heatmaps: np.ndarray, stride: float, sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Points float32 [N, L, 2] in pixels of the input, and their scores [N, L], the heights of the maps.
-
-    The largest cell is refined by a step of Newton's method on the logarithm of the smoothed map.
-
-    Args:
-        heatmaps: float32 [N, H, W, L].
-        stride: pixels of a cell.
-        sigma: of the Gaussian that was learnt, in cells.
-    """
-    count, height, width, marks = heatmaps.shape
-    points = np.zeros((count, marks, 2), np.float32)
-    flat = heatmaps.reshape(count, height * width, marks)
-    scores = flat.max(axis=1)
-    best = flat.argmax(axis=1)
-    side = 2 * round(2.5 * sigma) + 1
-    for n in range(count):
-        smooth = cv2.GaussianBlur(np.ascontiguousarray(heatmaps[n]), (side, side), 0, borderType=cv2.BORDER_CONSTANT)
-        logs = np.log(np.maximum(smooth.reshape(height, width, marks), _LEAST))
-        for at in range(marks):
-            y, x = divmod(int(best[n, at]), width)
-            points[n, at] = np.array([x, y]) + _step(logs[..., at], y, x)
-    return (points + 0.5) * stride, scores
-
-
-def _step(logs: np.ndarray, y: int, x: int) -> np.ndarray:
-    """From a cell to where a parabola through the logarithms around it is largest, (dx, dy); 0 near the border."""
-    height, width = logs.shape
-    if not (1 < x < width - 2 and 1 < y < height - 2):
-        return np.zeros(2)
-    dx = 0.5 * (logs[y, x + 1] - logs[y, x - 1])
-    dy = 0.5 * (logs[y + 1, x] - logs[y - 1, x])
-    dxx = 0.25 * (logs[y, x + 2] - 2 * logs[y, x] + logs[y, x - 2])
-    dyy = 0.25 * (logs[y + 2, x] - 2 * logs[y, x] + logs[y - 2, x])
-    dxy = 0.25 * (logs[y + 1, x + 1] - logs[y - 1, x + 1] - logs[y + 1, x - 1] + logs[y - 1, x - 1])
-    curve = np.array([[dxx, dxy], [dxy, dyy]], np.float64)
-    if dxx * dyy - dxy * dxy <= _LEAST:
-        return np.zeros(2)
-    return np.clip(-np.linalg.solve(curve, np.array([dx, dy], np.float64)), -1, 1)

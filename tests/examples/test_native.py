@@ -14,7 +14,7 @@ import pytest
 import framework
 import suites.classification.transforms
 import suites.video.transforms  # noqa: F401  (both register transforms)
-from framework import nn, no_grad, ops, tensor
+from framework import _core, nn, no_grad, ops, tensor
 from framework.extend import include_dir, library_dir
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
@@ -24,6 +24,9 @@ from suites.detection.models.base import PostProcess
 from suites.detection.models.rcnn import MaskRCNN
 from suites.detection.processor import DetectionProcessor
 from suites.engine.predict.inference import load
+from suites.keypoints.decoding import Reader
+from suites.keypoints.processor import ObjectIn, PoseProcessor
+from suites.keypoints.transforms import ObjectCrop
 from suites.nlp.models.heads import SequenceClassifier
 from suites.nlp.problems.classification import Classification
 from suites.nlp.processor import TextProcessor
@@ -35,6 +38,7 @@ from suites.video.processor import VideoProcessor
 from suites.video.sampling import Segments
 from suites.vision.augmentation.transforms import Letterbox, Normalize, Resize, ResizeKeepRatio
 from suites.vision.backbones import ResNet
+from suites.vision.pose import Pose
 from suites.vision.recognition.transforms import CenterCrop, ResizeShort
 from suites.vision.structures import Masks
 from tests.suites.detection.models.test_rcnn import tiny as tiny_rcnn
@@ -107,6 +111,60 @@ def test_a_c_program_of_pkg_configs_flags_gives_the_bits_of_python(compiler, net
 
 def test_a_c_program_built_by_cmake_gives_the_bits_of_python(built, network, tmp_path):
     assert_predicts(built / "predict", *network, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def archive():
+    """The static library; skips where it was not built."""
+    found = library_dir() / "libpaddock.a"
+    if not found.exists():
+        pytest.skip("no GNU linker built libpaddock.a")
+    return found
+
+
+def assert_carries_all(program):
+    needed = run(tool("readelf", "no C++ compiler on this machine"), "-d", program)
+    assert "NEEDED" in needed and "paddock" not in needed
+
+
+def test_a_program_that_carries_the_library_gives_the_bits_of_python(compiler, archive, network, tmp_path):
+    """By pkg-config, somewhere where no library of ours lies; by the kernels of each set that this machine runs."""
+    tool("pkg-config", "no pkg-config on this machine")
+    environment = os.environ | {"PKG_CONFIG_PATH": printed("--pkg-config")}
+    flags = run("pkg-config", "--cflags", "--libs", "paddock-static", env=environment).split()
+    run(compiler, "-std=c99", EXAMPLES / "predict.c", "-o", tmp_path / "predict", *flags)
+    assert_carries_all(tmp_path / "predict")
+    assert_predicts(tmp_path / "predict", *network, tmp_path)
+    (tmp_path / "sets.c").write_text("""
+        #include <paddock.h>
+        #include <stdio.h>
+        int main(int argc, char** argv) {
+          paddock_status status = paddock_set_instruction_set(argv[argc - 1]);
+          puts(status ? paddock_last_error() : paddock_instruction_set());
+          return status != PADDOCK_OK;
+        }
+    """)
+    run(compiler, tmp_path / "sets.c", "-o", tmp_path / "sets", *flags)
+    for name in _core.supported_isas():
+        assert run(tmp_path / "sets", name, cwd=tmp_path, env={}).strip() == name
+    done = subprocess.run([tmp_path / "sets", "sse9"], capture_output=True, text=True)
+    assert done.returncode == 1 and f"this machine has {', '.join(_core.supported_isas())}" in done.stdout
+
+
+def test_programs_in_cpp_carry_the_library_by_cmake(compiler, archive, tmp_path):
+    """A detector in C++, whose own instances of templates of the C++ library stay apart from those in the archive."""
+    cmake, folder = tool("cmake", "no CMake on this machine"), tmp_path / "b"
+    options = [f"-Dpaddock_DIR={printed('--cmake')}", "-DPADDOCK_PART=static"]
+    run(cmake, "-S", EXAMPLES, "-B", folder, *options)
+    run(cmake, "--build", folder, "--target", "detect")
+    assert_carries_all(folder / "detect")
+    assert_finds(folder / "detect", TRANSFORMS["letterbox"], tmp_path)
+
+
+def test_the_static_library_shows_the_c_interface_alone(archive):
+    declared = set(re.findall(r"\b(paddock_\w+)\(", (include_dir() / "paddock.h").read_text()))
+    shown = run(tool("nm", "no C++ compiler on this machine"), "-g", "--defined-only", archive)
+    assert set(re.findall(r"^[0-9a-f]+ \w (\S+)$", shown, re.M)) == declared
 
 
 def assert_predicts(program, exported, arrays, folder):
@@ -204,7 +262,11 @@ def printed_rows(text, numbers):
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_a_detector_finds_on_a_picture_what_python_finds(built, tmp_path, name):
-    processor = DetectionProcessor(TRANSFORMS[name], ["ball", "läufer"], 0.0)
+    assert_finds(built / "detect", TRANSFORMS[name], tmp_path)
+
+
+def assert_finds(program, transforms, tmp_path):
+    processor = DetectionProcessor(transforms, ["ball", "läufer"], 0.0)
     model = tiny(postprocess=PostProcess(0.0, 50, 0.5, 20)).eval()
     pictures = [np.random.default_rng(k).integers(0, 256, (*size, 3), np.uint8) for k, size in enumerate(SIZES)]
     images = {"images": tensor(processor.prepare(pictures[:1])["images"])}
@@ -212,7 +274,7 @@ def test_a_detector_finds_on_a_picture_what_python_finds(built, tmp_path, name):
     expected, objects = load(exported), 0
     for pixels in pictures:
         write_ppm(tmp_path / "picture.ppm", pixels)
-        rows = printed_rows(run(built / "detect", exported, tmp_path / "picture.ppm"), 5)
+        rows = printed_rows(run(program, exported, tmp_path / "picture.ppm", env={}), 5)
         assert rows == [(r["class"], r["score"], *r["box"]) for r in expected(pixels)[0].value]
         objects += len(rows)
     assert objects > 10
@@ -298,6 +360,33 @@ def test_a_classifier_says_what_a_picture_shows_as_python_does(built, tmp_path):
 
 
 SIZES = ((60, 50), (64, 64), (128, 128), (33, 200), (7, 5), (301, 97))  # of pictures
+
+
+@pytest.mark.parametrize("kind", ["heatmaps", "points"])
+def test_keypoints_of_a_picture_are_those_of_python(built, tmp_path, kind):
+    names = ["nose", "linkes Auge", "c"]
+    reader = Reader(4, 2.0)
+    processor = PoseProcessor([ObjectCrop([64, 48]), Normalize()], ["person"], Pose(tuple(names)), reader)
+    kernel = tensor(np.random.default_rng(0).standard_normal((3, 4, 4, 3)).astype(np.float32))
+
+    def answer(x):
+        maps = ops.conv2d(x, kernel, stride=4)
+        return {"heatmaps": maps} if kind == "heatmaps" else {"points": ops.mean(ops.abs(maps), axes=(2,))[:, :3]}
+
+    pictures = [np.random.default_rng(k).integers(0, 256, (*size, 3), np.uint8) for k, size in enumerate(SIZES)]
+    images = {"images": tensor(processor.prepare(pictures[:1])["images"])}
+    exported = export_of(tmp_path / "e", "keypoints", processor, answer, images)
+    expected = load(exported)
+    for pixels in pictures:
+        write_ppm(tmp_path / "picture.ppm", pixels)
+        height, width = pixels.shape[:2]
+        for box in ([], [1.5, 0.25, width * 0.75, height - 1.0]):
+            item = ObjectIn(pixels, tuple(box)) if box else pixels
+            points = expected([item])[0].value["keypoints"]
+            rows = printed_rows(run(built / "pose", exported, tmp_path / "picture.ppm", *box), 3)
+            assert [name for name, *_ in rows] == names
+            # Printed from float32 with two digits, and Python's from float64: half a hundredth each.
+            np.testing.assert_allclose([row[1:] for row in rows], [points[name] for name in names], atol=0.0101)
 
 
 PIECES = [

@@ -7,7 +7,7 @@ import pytest
 import framework
 from framework import _core
 from framework.errors import AttributeValueError, ShapeError
-from framework.pictures import resize_cubic, warp_affine
+from framework.pictures import decode_heatmaps, resize_cubic, warp_affine
 
 SIZES = [(1, 1), (1, 9), (7, 1), (2, 3), (5, 7), (33, 40), (64, 64), (97, 301), (300, 128)]
 
@@ -135,3 +135,66 @@ def test_bad_arguments_are_clear_errors():
 def test_rows_may_lie_apart():
     image = picture(40, 50)[3:30, 7:44]
     assert np.array_equal(resize_cubic(image, (9, 8)), resize_cubic(image.copy(), (9, 8)))
+
+
+def plainly_decoded(heatmap, stride, sigma):
+    """Of one map [H, W], by smoothing all of it in float64 and solving Newton's system."""
+    height, width = heatmap.shape
+    y, x = divmod(int(heatmap.argmax()), width)
+    radius = round(2.5 * sigma)
+    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / (0.3 * radius + 0.5)) ** 2)
+    kernel /= kernel.sum()
+    smooth = np.pad(heatmap.astype(np.float64), radius)
+    for axis in (0, 1):
+        smooth = np.apply_along_axis(lambda line: np.convolve(line, kernel, "valid"), axis, smooth)
+    logs = np.log(np.maximum(smooth, 1e-10))
+    place = np.array([x, y], np.float64)
+    if 2 <= x < width - 2 and 2 <= y < height - 2:
+        first = [np.gradient(logs, axis=1), np.gradient(logs, axis=0)]  # central differences, twice
+        gradient = np.array([each[y, x] for each in first])
+        curves = np.array([[np.gradient(each, axis=axis)[y, x] for axis in (1, 0)] for each in first])
+        if np.linalg.det(curves) > 1e-10:
+            place += np.clip(-np.linalg.solve(curves, gradient), -1, 1)
+    return (place + 0.5) * stride
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.7, 2.0, 3.3])
+def test_points_of_heatmaps_are_those_of_the_definition(sigma):
+    rng = np.random.default_rng(3)
+    maps = rng.normal(0, 0.01, (3, 21, 16, 9)).astype(np.float32)
+    rows, columns = np.mgrid[:21, :16]
+    for n in range(3):
+        for k in range(9):
+            y, x = rng.uniform(0, [20, 15])
+            maps[n, ..., k] += np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / 8)
+    points, scores = decode_heatmaps(maps, 4.0, sigma)
+    assert points.shape == (3, 9, 2) and np.array_equal(scores, maps.max(axis=(1, 2)))
+    for n in range(3):
+        for k in range(9):
+            # Differences of logarithms in float64 lose 1e-10 at most; 64 pixels in float32 have steps of 4e-6.
+            np.testing.assert_allclose(points[n, k], plainly_decoded(maps[n, ..., k], 4.0, sigma), atol=1e-5)
+
+
+def test_cells_at_borders_of_flat_maps_and_around_what_is_no_number_stay_in_their_middle():
+    maps = np.zeros((1, 6, 7, 4), np.float32)
+    maps[0, 1, 3, 0], maps[0, 3, 6, 1] = 1, 2
+    maps[0, 2, 3, 3], maps[0, 3, 3, 3], maps[0, 3, 4, 3] = 5, np.nan, np.nan
+    points, scores = decode_heatmaps(maps, 2, 1.0)
+    assert points.tolist() == [[[7, 3], [13, 7], [1, 1], [7, 7]]]
+    np.testing.assert_array_equal(scores, [[1, 2, 0, np.nan]])
+    huge = np.full((1, 5, 5, 1), np.inf, np.float32)
+    assert decode_heatmaps(huge, 1, 1.0)[0].tolist() == [[[0.5, 0.5]]]
+    assert [each.shape for each in decode_heatmaps(maps[:0], 2, 1.0)] == [(0, 4, 2), (0, 4)]
+    assert [each.shape for each in decode_heatmaps(maps[..., :0], 2, 1.0)] == [(1, 0, 2), (1, 0)]
+
+
+def test_bad_heatmaps_are_clear_errors():
+    maps = np.zeros((1, 6, 7, 3), np.float32)
+    for stride, sigma in ((0, 1), (-2, 1), (np.nan, 1), (np.inf, 1), (1e300, 1), (4, 0), (4, np.nan), (4, 1e9)):
+        with pytest.raises(AttributeValueError, match=r"decode_heatmaps: stride is .* and sigma .*; both are above 0"):
+            decode_heatmaps(maps, stride, sigma)
+    with pytest.raises(ShapeError, match=r"maps are 0x7 \(height x width\); they need a cell"):
+        decode_heatmaps(maps[:, :0], 4, 1)
+    for wrong in (maps[0], maps.astype(np.float64)):
+        with pytest.raises(TypeError):
+            decode_heatmaps(wrong, 4, 1)

@@ -10,6 +10,7 @@ import pytest
 import framework
 from framework import ops
 from framework.graph.files import save_program
+from framework.pictures import decode_heatmaps
 from suites.anomaly.processor import AnomalyProcessor
 from suites.classification.processor import ClassificationProcessor
 from suites.detection.processor import DetectionProcessor, found_on_originals
@@ -215,6 +216,51 @@ def test_objects_are_cropped_as_in_python_and_their_points_go_back(crop, tmp_pat
             assert prepared.points(number, points[number]).tobytes() == expected.astype(np.float32).tobytes()
     whole = Prepared(model, [pixels])
     assert whole.input(0).tobytes() == python.prepare([pixels])["images"].tobytes()
+
+
+def test_heatmaps_become_the_points_that_python_finds(tmp_path):
+    metadata, python = people({"size": [64, 48]}, pose={"names": ["a", "b", "c"]}, reader={"stride": 4, "sigma": 1.7})
+    model, rng = exported(tmp_path, "keypoints", metadata), np.random.default_rng(0)
+    pixels, boxes = picture(240, 131), np.array([[3, 4, 99, 180], [50, 9, 130, 239]], np.float32)
+    batch = python.prepare([ObjectIn(pixels, tuple(box)) for box in boxes.tolist()])
+    rows, columns = np.mgrid[:16, :12]
+    centres = rng.uniform(0, [15, 11], (2, 3, 2))
+    maps = rng.normal(0, 0.02, (2, 16, 12, 3)).astype(np.float32)
+    for n, k in np.ndindex(2, 3):
+        y, x = centres[n, k]
+        maps[n, ..., k] += np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / 5)
+    prepared, (points, scores) = PreparedObjects(model, pixels, boxes), model.decode_heatmaps(maps)
+    expected = python.results({"heatmaps": maps}, batch)
+    for n, result in enumerate(expected):
+        found = [[*place, score] for place, score in zip(prepared.points(n, points[n]), scores[n], strict=True)]
+        for (x, y, s), told in zip(found, result["keypoints"].values(), strict=True):
+            assert [round(float(s), 4)] == told[2:] and abs(x - told[0]) < 0.006 and abs(y - told[1]) < 0.006
+    again, heights = decode_heatmaps(maps, 4, 1.7)
+    assert points.tobytes() == again.tobytes() and scores.tobytes() == heights.tobytes()
+
+
+def test_heatmaps_that_are_none_are_refused(tmp_path):
+    model = exported(tmp_path / "k", "keypoints", people({"size": 9})[0])
+    maps = np.zeros((1, 4, 4, 2), np.float32)
+    for wrong, words in (
+        (maps[0], r"heatmaps are \[4, 4, 2\]; expected \[N, H, W, L\]"),
+        (maps.astype(np.float64), r"heatmaps are float64; expected float32"),
+        (maps[:, :0], r"maps are 0x4 \(height x width\)"),
+    ):
+        with pytest.raises(NativeError, match=words):
+            model.decode_heatmaps(wrong)
+    assert [each.size for each in model.decode_heatmaps(maps[:0])] == [0, 0]
+    for bad in ({"stride": 4}, {"stride": 4, "sigma": "2"}):
+        other = exported(tmp_path / str(len(bad)), "keypoints", people({"size": 9})[0] | {"reader": bad})
+        with pytest.raises(NativeError, match="states no sigma of heatmaps"):
+            other.decode_heatmaps(maps)
+    other = exported(tmp_path / "zero", "keypoints", people({"size": 9}, reader={"stride": 4, "sigma": -1})[0])
+    with pytest.raises(NativeError, match="stride is 4 and sigma -1; both are above 0"):
+        other.decode_heatmaps(maps)
+    with pytest.raises(NativeError, match="the export states no stride of heatmaps"):
+        exported(tmp_path / "d", "detection", one([NORMAL])).decode_heatmaps(maps)
+    with pytest.raises(NativeError, match="heatmaps is a null pointer"):
+        checked(C.paddock_decode_heatmaps(model.handle, None, None, None))
 
 
 BAD_CROPS = {

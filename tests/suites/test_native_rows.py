@@ -13,7 +13,7 @@ from suites.ctr.schema import schema_of
 from suites.ctr.serving import ServedRows, publish
 from suites.ctr.serving.published import FOLDER, LIST
 from suites.engine.predict.inference import export_run, open_model, open_run
-from tests.native import C, FileRefused, NativeError, NativePredictor, PreparedRows, checked
+from tests.native import C, FileRefused, NativeError, NativePredictor, PreparedLines, PreparedRows, checked
 from tests.suites.ctr.helpers import columns, schema
 from tests.suites.ctr.test_task import MODELS, folder, run  # noqa: F401  (a fixture)
 
@@ -181,7 +181,8 @@ def test_models_whose_rows_are_read_otherwise_say_so(exported):
     assert program
     for old, new, words in (
         ('"reader"', '"other"', "states no reader of rows"),
-        ('"kind": "csv"', '"kind": "slot"', "the kind 'slot', which this library does not do"),
+        ('"kind": "csv"', '"kind": "lots"', "the kind 'lots', which this library does not do"),
+        ('"kind": "csv"', '"kind": "slot"', "the model reads lines of slot logs, not cells"),
         ('"bucket": ""', '"bucket": "by_two"', "the bucket 'by_two'"),
         ('"transform": "standard"', '"transform": 3', "a 'transform' that is"),
         ('"missing_numbers": "zero"', '"missing_numbers": "nan"', "the missing_numbers 'nan'"),
@@ -192,3 +193,8 @@ def test_models_whose_rows_are_read_otherwise_say_so(exported):
             native = NativePredictor(export)
             cells, made = (c_char_p * 5)(), c_void_p()
             checked(C.paddock_prepare_rows(native.handle, cells, None, 1, 5, byref(made)))
+
+
+def test_a_model_of_cells_refuses_lines(exported):
+    with pytest.raises(NativeError, match="the model reads rows of cells, not lines of slot logs"):
+        PreparedLines(NativePredictor(exported()), ["1 6:1"])

@@ -1,15 +1,28 @@
-// Finds, checks and loads the kernel library of an instruction set.
+// Finds, checks and loads the kernel library of an instruction set; of a static libpaddock, which holds them, the
+// kernels of one.
 #include "op/isa.h"
 
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "core/error.h"
 #include "image/rows.h"
 #include "op/op.h"
 #include "table/row_rules.h"
+
+#if defined(PADDOCK_STATIC_SETS)  // PADDOCK_SET(baseline) PADDOCK_SET(avx2) ...
+extern "C" {
+#define PADDOCK_SET(set)                                                 \
+  const std::vector<paddock::KernelEntry>& paddock_kernel_table_##set(); \
+  const paddock::table::RowRules& paddock_row_rules_##set();             \
+  const paddock::image::PictureRows& paddock_picture_rows_##set();
+PADDOCK_STATIC_SETS
+#undef PADDOCK_SET
+}
+#endif
 
 namespace paddock {
 namespace {
@@ -28,18 +41,59 @@ bool cpu_has(const std::string& isa) {
   return isa == "baseline";
 }
 
+// What a set of kernels gives.
+struct Entries {
+  const std::vector<KernelEntry>& (*kernels)();
+  const table::RowRules& (*rules)();
+  const image::PictureRows& (*rows)();
+};
+
+#if defined(PADDOCK_STATIC_SETS)
+
+std::optional<Entries> linked(const std::string& isa) {
+#define PADDOCK_SET(set) \
+  if (isa == #set) return Entries{paddock_kernel_table_##set, paddock_row_rules_##set, paddock_picture_rows_##set};
+  PADDOCK_STATIC_SETS
+#undef PADDOCK_SET
+  return std::nullopt;
+}
+
+bool is_built(const std::string& isa) { return linked(isa).has_value(); }
+Entries entries_of(const std::string& isa) { return linked(isa).value(); }
+
+#else
+
 std::filesystem::path library_path(const std::string& isa) {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&library_path), &info)) fail(ErrorKind::kInternal, "cannot locate libpaddock");
   return std::filesystem::path(info.dli_fname).parent_path() / ("libpaddock_cpu_" + isa + ".so");
 }
 
+bool is_built(const std::string& isa) { return std::filesystem::exists(library_path(isa)); }
+
+template <class Function>
+Function entry(void* library, const std::string& isa, const char* name, const char* what) {
+  void* found = dlsym(library, name);
+  if (!found) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no ", what);
+  return reinterpret_cast<Function>(found);
+}
+
+Entries entries_of(const std::string& isa) {
+  void* library = dlopen(library_path(isa).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) fail(ErrorKind::kInternal, "use_isa: cannot load ", library_path(isa).string(), ": ", dlerror());
+  return {entry<decltype(Entries::kernels)>(library, isa, "paddock_kernel_table", "kernels"),
+          entry<decltype(Entries::rules)>(library, isa, "paddock_row_rules", "rules of tables"),
+          entry<decltype(Entries::rows)>(library, isa, "paddock_picture_rows", "rows of pictures")};
+}
+
+#endif
+
 }  // namespace
 
 std::vector<std::string> supported_isas() {
   std::vector<std::string> found;
   for (const char* isa : {"baseline", "avx2", "avx512"})
-    if (cpu_has(isa) && std::filesystem::exists(library_path(isa))) found.emplace_back(isa);
+    if (cpu_has(isa) && is_built(isa)) found.emplace_back(isa);
   return found;
 }
 
@@ -52,20 +106,10 @@ void use_isa(const std::string& isa) {
     for (const auto& s : supported) list += (list.empty() ? "" : ", ") + s;
     fail(ErrorKind::kAttribute, "use_isa: '", isa, "' is not available here; this machine has ", list);
   }
-  void* library = dlopen(library_path(isa).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) fail(ErrorKind::kInternal, "use_isa: cannot load ", library_path(isa).string(), ": ", dlerror());
-  using TableFn = const std::vector<KernelEntry>& (*)();
-  auto kernels = reinterpret_cast<TableFn>(dlsym(library, "paddock_kernel_table"));
-  if (!kernels) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no kernels");
-  register_kernels(kernels());
-  using RulesFn = const table::RowRules& (*)();
-  auto rules = reinterpret_cast<RulesFn>(dlsym(library, "paddock_row_rules"));
-  if (!rules) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no rules of tables");
-  using RowsFn = const image::PictureRows& (*)();
-  auto rows = reinterpret_cast<RowsFn>(dlsym(library, "paddock_picture_rows"));
-  if (!rows) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no rows of pictures");
-  table::set_row_rules(rules());
-  image::set_picture_rows(rows());
+  const Entries found = entries_of(isa);
+  register_kernels(found.kernels());
+  table::set_row_rules(found.rules());
+  image::set_picture_rows(found.rows());
   active = isa;
 }
 

@@ -79,40 +79,6 @@ paddock::sealing::KeySource& key_option(paddock_options* options, const char* na
   bad_argument("there is no key '", name, "'; there are decrypt and verify");
 }
 
-TensorType type_of(const paddock_tensor& t, int32_t index) {
-  if (t.type < 0 || t.type >= paddock::kDTypeCount) bad_argument("input ", index, ": there is no type ", t.type);
-  if (t.rank < 0 || t.rank > PADDOCK_MAX_RANK)
-    bad_argument("input ", index, " has ", t.rank, " axes; 0 to 8 are possible");
-  TensorType type{{}, static_cast<DType>(t.type)};
-  int64_t bytes = paddock::dtype_size(type.dtype);
-  for (int i = 0; i < t.rank; ++i) {
-    type.shape.push_back(t.shape[i]);
-    if (t.shape[i] < 0 || __builtin_mul_overflow(bytes, t.shape[i], &bytes))
-      paddock::fail(ErrorKind::kShape, "input ", index, " has the impossible shape ", type.shape);
-  }
-  if (static_cast<uint64_t>(bytes) != t.bytes)
-    paddock::fail(ErrorKind::kShape, "input ", index, " is ", type.dtype, type.shape, ", which are ", bytes,
-                  " bytes; it is said to have ", t.bytes);
-  return type;
-}
-
-// The caller's memory as a tensor.
-Tensor tensor_of(const paddock_tensor& t, int32_t index) {
-  const TensorType type = type_of(t, index);
-  if (t.bytes) {
-    if (!t.data) bad_argument("input ", index, " has no data");
-    if (reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(paddock::dtype_size(type.dtype)))
-      bad_argument("input ", index, ": its data are not aligned to the ", paddock::dtype_size(type.dtype),
-                   " bytes of an element");
-  }
-  if (type.dtype == DType::kBool)
-    for (uint64_t i = 0; i < t.bytes; ++i)
-      if (static_cast<const uint8_t*>(t.data)[i] > 1) bad_argument("input ", index, ": a bool is neither 0 nor 1");
-  // Kernels do not write inputs.
-  void* data = const_cast<void*>(t.data);
-  return Tensor(type, std::make_shared<paddock::Storage>(data, t.bytes, [] {}), 0);
-}
-
 void describe(const paddock_predictor* p, const std::vector<predictor::NamedType>& list, int32_t index,
               paddock_info* info) {
   if (index < 0 || static_cast<size_t>(index) >= list.size())
@@ -287,7 +253,7 @@ paddock_status paddock_run(paddock_predictor* p, const paddock_tensor* inputs, i
     for (int32_t i = 0; i < count; ++i, at += step) {
       const auto& t = *reinterpret_cast<const paddock_tensor*>(at);
       if (t.struct_size != step) bad_argument("inputs[", i, "].struct_size is ", t.struct_size, "; set it to sizeof");
-      tensors.push_back(tensor_of(t, i));
+      tensors.push_back(paddock::c_api::tensor_of(t, "input", i));
     }
     p->self->run(std::move(tensors));
   });

@@ -1,6 +1,7 @@
 // paddock.h's pictures: arguments are checked, exceptions become statuses.
 #include <cstring>
 
+#include "image/heatmaps.h"
 #include "predictor/prepared_handle.h"
 
 using paddock::c_api::bad_argument;
@@ -9,6 +10,17 @@ using paddock::c_api::guarded;
 using paddock::pictures::PreparedPictures;
 
 namespace {
+
+// A number above 0 of what the export says of its heatmaps.
+double of_reader(const paddock_predictor* p, const char* name) {
+  using paddock::predictor::Json;
+  const Json* found = p->self->metadata().at(std::string("/processor/reader/") + name);
+  const bool whole = found && found->is(Json::Kind::kInt);
+  if (!whole && !(found && found->is(Json::Kind::kFloat)))
+    paddock::fail(paddock::ErrorKind::kNotSupported, "the export states no ", name,
+                  " of heatmaps (/processor/reader); models of keypoints that give heatmaps do");
+  return whole ? static_cast<double>(found->whole) : found->real;
+}
 
 // Boxes or points of a picture's input, led back to the picture by `work`.
 template <class Work>
@@ -83,6 +95,29 @@ paddock_status paddock_boxes_back(const paddock_prepared* prepared, int32_t pict
 paddock_status paddock_points_back(const paddock_prepared* prepared, int32_t picture, const float* points,
                                    int64_t count, float* back) {
   return led_back(&PreparedPictures::points_back, prepared, picture, points, "points", count, back);
+}
+
+paddock_status paddock_decode_heatmaps(const paddock_predictor* p, const paddock_tensor* heatmaps, float* points,
+                                       float* scores) {
+  return guarded([&] {
+    expect(p, "predictor");
+    expect(heatmaps, "heatmaps");
+    if (heatmaps->struct_size < sizeof *heatmaps)
+      bad_argument("heatmaps->struct_size is ", heatmaps->struct_size, "; set it to sizeof");
+    const paddock::Tensor maps = paddock::c_api::tensor_of(*heatmaps, "heatmaps");
+    if (maps.dtype() != paddock::DType::kF32)
+      paddock::fail(paddock::ErrorKind::kDType, "heatmaps are ", maps.dtype(), "; expected float32 [N, H, W, L]");
+    if (maps.shape().rank() != 4)
+      paddock::fail(paddock::ErrorKind::kShape, "heatmaps are ", maps.shape(), "; expected [N, H, W, L]");
+    const double stride = of_reader(p, "stride"), sigma = of_reader(p, "sigma");
+    const int64_t height = maps.shape()[1], width = maps.shape()[2], count = maps.shape()[3];
+    if (!maps.shape()[0] || !count) return;
+    expect(points, "points");
+    expect(scores, "scores");
+    for (int64_t n = 0; n < maps.shape()[0]; ++n)
+      paddock::image::decode_heatmaps({maps.data<float>() + n * height * width * count, height, width, count}, stride,
+                                      sigma, points + n * count * 2, scores + n * count);
+  });
 }
 
 paddock_status paddock_labels_back(const paddock_prepared* prepared, int32_t picture, const uint8_t* labels,

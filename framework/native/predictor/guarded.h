@@ -77,6 +77,9 @@ T described(const TensorType& type) {
   return t;
 }
 
+// The caller's memory as a tensor, checked; errors call it `what`, with a number unless that is below 0.
+Tensor tensor_of(const paddock_tensor& t, const char* what, int32_t number = -1);
+
 // The tensor's memory, which somebody else keeps alive.
 inline void fill_tensor(paddock_tensor* to, const Tensor& t, const char* what) {
   auto found = described<paddock_tensor>(t.type());

@@ -83,7 +83,7 @@ typedef struct paddock_predictor paddock_predictor;
 PADDOCK_EXPORT int32_t paddock_interface_version(void);
 /* Version of the library, such as "0.1.0". */
 PADDOCK_EXPORT const char* paddock_version(void);
-/* The text of the last failure in this thread, "" before the first; valid until the next one in this thread. */
+/* The text of the last failure in this thread, UTF-8, "" before the first; valid until the next one in this thread. */
 PADDOCK_EXPORT const char* paddock_last_error(void);
 /* "float32" for PADDOCK_FLOAT32; null for no type. */
 PADDOCK_EXPORT const char* paddock_type_name(int32_t type);
@@ -203,6 +203,11 @@ PADDOCK_EXPORT paddock_status paddock_boxes_back(const paddock_prepared* prepare
                                                  int64_t count, float* back);
 PADDOCK_EXPORT paddock_status paddock_points_back(const paddock_prepared* prepared, int32_t picture,
                                                   const float* points, int64_t count, float* back);
+/* Finds the points of a model of keypoints in its output `heatmaps`, float32 [N, H, W, L], as Python does (DARK):
+ * `points` [N, L, 2] become x y in pixels of the inputs, for paddock_points_back, and `scores` [N, L] the heights of
+ * the maps. Since 1.2. */
+PADDOCK_EXPORT paddock_status paddock_decode_heatmaps(const paddock_predictor* predictor,
+                                                      const paddock_tensor* heatmaps, float* points, float* scores);
 /* Classes of the input's pixels [height, width] become those of the picture's own pixels, as many bytes as it has
  * pixels; 255 where the input does not show one. */
 PADDOCK_EXPORT paddock_status paddock_labels_back(const paddock_prepared* prepared, int32_t picture,
@@ -249,7 +254,7 @@ PADDOCK_EXPORT int64_t paddock_token_number(const paddock_tokenizer* tokenizer, 
  * of its table, which lie beside the export (docs/howto/ctr.md). Rows are those that were valid when the first row was
  * prepared; load the model again for newer ones. Since 1.2. */
 
-/* How many columns a row has; 0 where the model reads no rows. Their names are metadata:
+/* How many columns a row has; 0 where the model reads no such rows. Their names are metadata:
  * paddock_metadata_at(model, "/processor/reader/columns/0", &name). */
 PADDOCK_EXPORT int32_t paddock_column_count(const paddock_predictor* predictor);
 /* Prepares `rows` rows of `columns` cells each, row by row: `bytes` has the length of each, or is null where texts end
@@ -257,6 +262,11 @@ PADDOCK_EXPORT int32_t paddock_column_count(const paddock_predictor* predictor);
 PADDOCK_EXPORT paddock_status paddock_prepare_rows(paddock_predictor* predictor, const char* const* cells,
                                                    const uint64_t* bytes, int32_t rows, int32_t columns,
                                                    paddock_prepared** prepared);
+
+/* Prepares lines of a slot log, such as `label slot:sign slot:sign ...`, for a model whose log is one: each as the log
+ * has it, with its head, and without the end of a line. `bytes` as above. Since 1.2. */
+PADDOCK_EXPORT paddock_status paddock_prepare_lines(paddock_predictor* predictor, const char* const* lines,
+                                                    const uint64_t* bytes, int32_t count, paddock_prepared** prepared);
 
 /* Where the memory goes, as JSON: of the shapes that ran last. Lives until the next call of it. */
 PADDOCK_EXPORT paddock_status paddock_memory_report(paddock_predictor* predictor, const char** json);

@@ -150,6 +150,11 @@ class Options {
 
 class Predictor;
 
+// Points of objects: x y each, in pixels of the inputs, and how sure they are.
+struct Keypoints {
+  std::vector<float> points, scores;  // [N, L, 2], [N, L]
+};
+
 // A picture of the caller's: rows of red, green and blue bytes without gaps.
 struct Picture {
   int height, width;
@@ -217,6 +222,20 @@ class PreparedInputs {
     }
     paddock_prepared* made = nullptr;
     expect_ok(paddock_prepare_texts(model, given.data(), static_cast<int32_t>(given.size()), &made));
+    take(model, made);
+  }
+  struct Lines {
+    const std::vector<std::string>& texts;
+  };
+  PreparedInputs(paddock_predictor* model, const Lines& lines) {
+    std::vector<const char*> texts;
+    std::vector<uint64_t> bytes;
+    for (const std::string& line : lines.texts) {
+      texts.push_back(line.data());
+      bytes.push_back(line.size());
+    }
+    paddock_prepared* made = nullptr;
+    expect_ok(paddock_prepare_lines(model, texts.data(), bytes.data(), static_cast<int32_t>(texts.size()), &made));
     take(model, made);
   }
   PreparedInputs(paddock_predictor* model, const std::vector<std::vector<std::string>>& rows) {
@@ -328,6 +347,15 @@ class Predictor {
   PreparedInputs prepare_objects(const Picture& picture, const std::vector<float>& boxes) const {
     return PreparedInputs(self_.get(), picture, boxes);
   }
+  // The points in heatmaps [N, H, W, L] that a model of keypoints gave; PreparedInputs::points_back leads them on.
+  Keypoints decode_heatmaps(const TensorView& heatmaps) const {
+    const std::vector<int64_t> shape = heatmaps.shape();
+    if (shape.size() != 4) throw PredictorError(PADDOCK_BAD_SHAPE, "heatmaps have 4 axes");
+    const auto count = static_cast<size_t>(shape[0] * shape[3]);
+    Keypoints found{std::vector<float>(2 * count), std::vector<float>(count)};
+    expect_ok(paddock_decode_heatmaps(self_.get(), &heatmaps.raw(), found.points.data(), found.scores.data()));
+    return found;
+  }
   // Texts, or pairs of them, as the inputs of a classifier: one ragged batch. UTF-8.
   PreparedInputs prepare(const std::vector<std::string>& texts, const std::vector<std::string>& seconds = {}) const {
     return PreparedInputs(self_.get(), texts, seconds);
@@ -343,6 +371,11 @@ class Predictor {
   // Rows of such cells as the model's inputs; an empty text is a missing value.
   PreparedInputs prepare_rows(const std::vector<std::vector<std::string>>& rows) const {
     return PreparedInputs(self_.get(), rows);
+  }
+
+  // Lines of a slot log, as the log has them.
+  PreparedInputs prepare_lines(const std::vector<std::string>& lines) const {
+    return PreparedInputs(self_.get(), PreparedInputs::Lines{lines});
   }
 
   Tokenizer tokenizer() const { return Tokenizer(self_.get()); }

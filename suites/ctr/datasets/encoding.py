@@ -117,22 +117,26 @@ class Encoder:
         return self._encoded(raw)[1]
 
     def reader(self) -> dict[str, Any] | None:
-        """What the native code is told of rows whose cells are single texts; None where it is not done so.
+        """What the native code is told of rows whose cells are single texts, or of lines of a slot log.
 
-        Those are rows of slot logs, features whose values lie in columns side by side, and numbers whose scale is not
-        known yet.
+        None where it is not done so: of features whose values lie in columns side by side, and of numbers whose scale
+        is not known yet.
         """
         learns = self._scaled and any(feature.learns for feature in self._schema.of(Dense).values())
-        if self._schema.format.kind == "slot" or self._schema.spread() or learns:
+        if self._schema.spread() or learns:
             return None
-        return self._native(frozenset()).native_fields()
+        return self._native(self._lists_of_slots()).native_fields()
+
+    def _lists_of_slots(self) -> frozenset[str]:
+        """Of a slot log the columns whose values are lists: all behind its head."""
+        return frozenset(self._given) - self._head if self._schema.format.kind == "slot" else frozenset()
 
     def _encoded(self, raw: RawRows) -> tuple[dict[str, Any], dict[int, str]]:
         """The batch of the rows that fit, and why the others do not."""
         self._check_columns(raw)
         cells = {name: raw.columns.get(name) or [""] * len(raw) for name in self._given}
         if self._schema.format.kind == "slot":
-            lists = cells.keys() - self._head
+            lists: Set[str] = self._lists_of_slots()
         else:
             lists = {name for name, each in cells.items() if not all(issubclass(k, str) for k in set(map(type, each)))}
             lists |= self._schema.spread().keys() & cells.keys()

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "image/heatmaps.h"
 #include "image/rows.h"
 #include "op/op.h"
 #include "predictor/pictures/prepared.h"
@@ -198,6 +199,30 @@ void fuzz_pictures(const std::string& text) {
   });
 }
 
+// A line of a slot log, mostly one that is read.
+std::string slot_line() {
+  static const std::string pieces[] = {"item:3", "tags:1", "tags:x", "price:2.5", "price:dear", "other:1", "user:7",
+                                       ":",      "6:",     ":6",     "\xff:1",    "\t",         "é:é",     "liked:2"};
+  std::string line = below(8) ? "1" : "";
+  for (size_t times = below(5); times; --times) line += " " + pieces[below(4) ? below(5) : below(std::size(pieces))];
+  return below(4) ? line : changed(line);
+}
+
+void fuzz_heatmaps() {
+  const auto side = [] { return static_cast<int64_t>(below(9)); };
+  const int64_t height = side(), width = side(), count = side();
+  std::vector<float> maps(static_cast<size_t>(height * width * count)), points(16), scores(8);
+  static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-45f};
+  for (float& v : maps) v = below(20) ? static_cast<float>(below(1000)) / 999 : odd[below(std::size(odd))];
+  static const double sizes[] = {0.1, 1, 2, 4096, 0, -1, 1e300, NAN};
+  const double stride = sizes[below(4) ? below(4) : below(std::size(sizes))], sigma = sizes[below(3) ? below(3) : 3];
+  tried("heatmaps", [&] {
+    image::decode_heatmaps({maps.data(), height, width, count}, stride, sigma, points.data(), scores.data());
+    for (size_t k = 0; k < static_cast<size_t>(2 * count); ++k)
+      if (!std::isfinite(points[k])) std::abort();  // whatever the maps hold
+  });
+}
+
 // The reader of rows that metadata state, the list of published rows and the header of a file of them.
 void fuzz_rows(const fs::path& folder, const std::string& metadata) {
   const fs::path list = folder / "rows" / "rows.json";
@@ -207,7 +232,7 @@ void fuzz_rows(const fs::path& folder, const std::string& metadata) {
     if (entry.path().extension() == ".base") base = entry.path();
   const std::string whole = read(base);
   std::string text = metadata;
-  const size_t kind = below(3);
+  const size_t kind = below(4);  // of 3 nothing but the rows is drawn
   if (kind == 0) text = changed(metadata);
   if (kind == 1) write(list, changed(listed));
   if (kind == 2) {
@@ -227,8 +252,10 @@ void fuzz_rows(const fs::path& folder, const std::string& metadata) {
     const predictor::JsonDocument document(text);
     const auto plan = rows::row_plan(document.root(), folder, {});
     static const std::string cells[] = {"", "1", "-7.5", "a|b", "3.4.2024", "1e30", "x", "i1|i2|i3|i4|i5"};
-    std::vector<std::string_view> given(plan.columns.size() * 3);
+    std::vector<std::string_view> given(plan.takes_lines() ? 3 : plan.columns.size() * 3);
+    std::vector<std::string> lines(plan.takes_lines() ? 3 : 0);
     for (auto& cell : given) cell = cells[below(4) ? 0 : below(std::size(cells))];  // mostly rows that are read
+    for (size_t i = 0; i < lines.size(); ++i) given[i] = lines[i] = slot_line();
     if (!given.empty()) rows::PreparedRows(plan, given, 3).input("sparse");
   });
   if (kind == 1) write(list, listed);
@@ -254,6 +281,7 @@ int main(int argc, char** argv) {
     whole.push_back(document.root().find("kind") ? texts::TextTokenizer::of_metadata(document.root())
                                                  : texts::TextTokenizer::of_json(document.root()));
   }
+  const std::string slots = read(seeds / "slots");
   const std::string clicks = read(seeds / "clicks"), secret = read(seeds / "secret"), shown = read(seeds / "text");
   std::vector<fs::path> sealed;
   for (const auto& entry : fs::directory_iterator(seeds / "sealed")) sealed.push_back(entry.path());
@@ -265,6 +293,8 @@ int main(int argc, char** argv) {
     fuzz_pictures(metadata[below(metadata.size())]);
     fuzz_charsmap(charsmaps[below(charsmaps.size())], shown);
     fuzz_rows(seeds, clicks);
+    fuzz_rows(seeds, slots);
+    fuzz_heatmaps();
   }
   for (const auto& [kind, found] : counts)
     std::printf("%s: %ld read, %ld refused\n", kind.c_str(), found.first, found.second);

@@ -15,6 +15,7 @@ from framework.table import Table
 from suites.ctr.processor import ClickProcessor
 from suites.ctr.schema import schema_of
 from suites.ctr.serving import publish
+from suites.ctr.serving.published import model_key
 from suites.nlp.tokenizers.subwords import SubwordTokenizer
 from suites.nlp.tokenizers.wordpiece import BertTokenizer
 from tests.framework.sealing.test_sealing import SECRET, pem, secret
@@ -70,6 +71,10 @@ def seeds(folder: Path) -> None:
     }
     log = schema_of({"features": clicks, "labels": {"click": {}}, "format": {"written": {"day": {"date": "DMY"}}}})
     (folder / "clicks").write_text(json.dumps({"suite": "ctr", "processor": ClickProcessor(log).metadata()}))
+    form = {"kind": "slot", "head": ["click"]}
+    slots = schema_of({"features": clicks, "labels": {"click": {}}, "format": form})
+    told = json.dumps({"suite": "ctr", "processor": ClickProcessor(slots).metadata() | {"rows_key": model_key(log)}})
+    (folder / "slots").write_text(told)
     (folder / "rows").mkdir()
     table = Table(3, name="signs")
     table.update(np.arange(50, dtype=np.int64) + (1 << 52), np.ones((50, 3), np.float32), lr=0.1)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from suites.keypoints.decoding import Reader, decoded, drawn
+from framework.pictures import decode_heatmaps
+from suites.keypoints.decoding import Reader, drawn
 
 RNG = np.random.default_rng(0)
 
@@ -11,20 +12,20 @@ def test_points_that_are_drawn_are_read_back_to_a_fraction_of_a_cell():
     points = RNG.uniform(20, 76, (5, 2)).astype(np.float32)
     maps = drawn(points, (24, 24), 4, 2.0)
     assert maps.shape == (24, 24, 5) and maps.max() <= 1
-    found, scores = decoded(maps[None], 4, 2.0)
+    found, scores = decode_heatmaps(maps[None], 4, 2.0)
     np.testing.assert_allclose(found[0], points, atol=0.05)  # a step is exact for a Gaussian; smoothing is cut off
     assert (scores > 0.9).all()
 
 
 def test_a_point_at_the_border_is_its_cells_middle():
     maps = drawn(np.array([[2.0, 2.0]], np.float32), (16, 16), 4, 2.0)
-    np.testing.assert_allclose(decoded(maps[None], 4, 2.0)[0][0], [[2.0, 2.0]])
+    np.testing.assert_allclose(decode_heatmaps(maps[None], 4, 2.0)[0][0], [[2.0, 2.0]])
 
 
 def test_a_flat_map_gives_a_point_with_its_score():
-    found, scores = decoded(np.zeros((1, 8, 8, 2), np.float32), 4, 2.0)
+    found, scores = decode_heatmaps(np.zeros((1, 8, 8, 2), np.float32), 4, 2.0)
     assert np.isfinite(found).all() and (scores == 0).all()
-    assert decoded(np.zeros((0, 8, 8, 2), np.float32), 4, 2.0)[0].shape == (0, 2, 2)
+    assert decode_heatmaps(np.zeros((0, 8, 8, 2), np.float32), 4, 2.0)[0].shape == (0, 2, 2)
 
 
 def test_a_reader_leads_back_to_the_file():

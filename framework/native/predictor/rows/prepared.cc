@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "predictor/rows/published.h"
-#include "reader/columns.h"
+#include "predictor/rows/texts.h"
 
 namespace paddock::rows {
 namespace {
@@ -145,7 +145,11 @@ const Json& processor_of(const Json& metadata) {
 
 std::shared_ptr<const reader::LogSchema> schema_of(const Json& j) {
   auto s = std::make_shared<reader::LogSchema>();
-  chosen<bool>(j, "kind", {{"csv", true}, {"parquet", true}});
+  s->slots = chosen<bool>(j, "kind", {{"csv", false}, {"parquet", false}, {"slot", true}});
+  if (s->slots) {
+    s->sign_first = chosen<bool>(j, "order", {{"slot:sign", false}, {"sign:slot", true}});
+    s->head = place_at(j, "head");
+  }
   s->strip = truth_at(j, "strip");
   s->utf8 = chosen<bool>(j, "encoding", {{"utf-8", true}, {"bytes", false}});
   s->key_texts = texts_at(j, "columns");
@@ -160,6 +164,16 @@ std::shared_ptr<const reader::LogSchema> schema_of(const Json& j) {
   return s;
 }
 
+// How many values a column may have.
+int most_of(const reader::LogSchema& schema, int column) {
+  int most = 0;
+  for (const auto& f : schema.sparse)
+    if (f.column == column) most = std::max(most, f.place + 1);
+  for (const auto& f : schema.dense)
+    if (f.column == column) most = std::max(most, f.place + 1);
+  return std::max(most, 1);
+}
+
 // Why a row cannot be used; the words of framework/data/logs/reasons.py, but for what depends on the form of a number.
 std::string reason(const reader::Fault& fault, const RowPlan& plan) {
   const std::string column = fault.column >= 0 && static_cast<size_t>(fault.column) < plan.columns.size()
@@ -171,7 +185,7 @@ std::string reason(const reader::Fault& fault, const RowPlan& plan) {
     case FaultKind::kSign:
       return cat(column, " is '", fault.text, "', which is no whole number below 2^64");
     case FaultKind::kValues:
-      return cat(column, " has ", fault.count, " values, and the schema takes one");
+      return cat(column, " has ", fault.count, " values, and the schema takes ", most_of(*plan.schema, fault.column));
     case FaultKind::kAlong:
       return cat(column, " has ", fault.count, " values, not as many as the sequence it goes along");
     case FaultKind::kText:
@@ -184,7 +198,9 @@ std::string reason(const reader::Fault& fault, const RowPlan& plan) {
 }  // namespace
 
 std::vector<std::string> columns_of(const Json& metadata) {
-  return texts_at(*processor_of(metadata).find("reader"), "columns");
+  const Json& reader = *processor_of(metadata).find("reader");
+  if (text_at(reader, "kind") == "slot") return {};
+  return texts_at(reader, "columns");
 }
 
 RowPlan row_plan(const Json& metadata, const std::string& folder, const predictor::Limits& limits) {
@@ -199,21 +215,12 @@ RowPlan row_plan(const Json& metadata, const std::string& folder, const predicto
 }
 
 PreparedRows::PreparedRows(const RowPlan& plan, const std::vector<std::string_view>& cells, int64_t count) {
-  const size_t width = plan.columns.size();
-  struct Column {
-    std::string text;
-    std::vector<int64_t> offsets{0};
-  };
-  std::vector<Column> held(width);
-  for (size_t i = 0; i < cells.size(); ++i) {
-    Column& column = held[i % width];
-    column.text += cells[i];
-    column.offsets.push_back(static_cast<int64_t>(column.text.size()));
-  }
-  std::vector<reader::TextColumn> columns;
-  for (const Column& c : held) columns.push_back({c.text, c.offsets, {}, {}});
-  const auto rows = reader::parse_columns(plan.schema, columns, count);
-  if (!rows->shown.empty()) fail(ErrorKind::kShape, "row ", rows->shown[0].line, ": ", reason(rows->shown[0], plan));
+  const bool lines = plan.takes_lines();
+  const std::vector<std::string> head(plan.columns.begin(), plan.columns.begin() + (lines ? plan.schema->head : 0));
+  const RowTexts texts = lines ? RowTexts(*plan.schema, head, cells) : RowTexts(plan.columns.size(), cells);
+  const auto rows = reader::parse_columns(plan.schema, texts.columns(), count);
+  if (!rows->shown.empty())
+    fail(ErrorKind::kShape, lines ? "line " : "row ", rows->shown[0].line, ": ", reason(rows->shown[0], plan));
 
   const int64_t dim = plan.table->dim();
   const auto looked_up = [&](const int64_t* signs, const Shape& shape) {

@@ -20,16 +20,20 @@ struct RowPlan {
   std::vector<std::string> columns, ragged;  // names
   std::shared_ptr<const table::Snapshot> table;
   int64_t elements;  // of a tensor, at most
+
+  // Whether rows are lines of a slot log.
+  bool takes_lines() const { return schema->slots; }
 };
 
 // Error of kind kNotSupported where the metadata say no such thing, FileError for what lies beside the export.
 RowPlan row_plan(const predictor::Json& metadata, const std::string& folder, const predictor::Limits& limits);
-// The columns of a row, in order.
+// The columns of a row, in order; none where rows are lines of a slot log.
 std::vector<std::string> columns_of(const predictor::Json& metadata);
 
 class PreparedRows {
  public:
-  // `cells` [count, columns], row by row; an empty text is a missing value. Error for a row that cannot be used.
+  // `cells` [count, columns], row by row; an empty text is a missing value. Of a plan that takes lines `cells` are
+  // these, [count]. Error for a row that cannot be used.
   PreparedRows(const RowPlan& plan, const std::vector<std::string_view>& cells, int64_t count);
   // sparse [N, F, R], dense [N, D], and of each feature of many values its rows [T, R] and offsets [N + 1].
   const Tensor& input(const std::string& name) const;
