@@ -18,8 +18,10 @@ from suites.engine.run.folder import RunFolder
 _BAR = 20  # characters of the longest bar
 
 
-def measured(run: Path, how: Quantization) -> list[LayerLoss]:
+def measured(run: Path, how: Quantization, *, sixteen: bool = False) -> list[LayerLoss]:
     """What each layer of a run's network loses by `how`, on what it is calibrated on; most first.
+
+    `sixteen`: also with an input of 16 bits.
 
     Raises:
         CheckpointError: no run is there.
@@ -32,16 +34,17 @@ def measured(run: Path, how: Quantization) -> list[LayerLoss]:
     if not batches:
         raise DataError(f"sensitivity: {run}: the training set is empty, so there is nothing to calibrate on")
     program = deployed_program(task, dict(zip(task.eval_inputs, batches[0], strict=True)))
-    return sensitivity(program, batches, method=how.method, smallest=how.smallest)
+    return sensitivity(program, batches, method=how.method, smallest=how.smallest, sixteen=sixteen)
 
 
 def markdown(rows: Sequence[LayerLoss]) -> str:
     """The table as Markdown; a bar's length is the error's share of the largest."""
     largest = max((row.error for row in rows), default=0.0) or 1.0
-    lines = ["| layer | weights' name | weights | error | |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| layer | weights' name | weights | error | 16 bits | |", "| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         bar = "#" * max(1, round(_BAR * row.error / largest))
-        lines.append(f"| {row.layer} | {row.name} | {row.weights:,} | {row.error:.2%} | {bar} |")
+        words = "" if row.sixteen is None else f"{row.sixteen:.2%}"
+        lines.append(f"| {row.layer} | {row.name} | {row.weights:,} | {row.error:.2%} | {words} | {bar} |")
     return "\n".join(lines)
 
 

@@ -2,7 +2,10 @@
 // Where a tap's channels do not fill whole groups of the dot product (an RGB image), pixels are gathered first.
 #include "cpu/quantized/conv_int8.h"
 
+#include <atomic>
+
 #include "core/storage.h"
+#include "cpu/gemm/int8_product.h"
 #include "cpu/gemm/int8_tile.h"
 #include "op/record.h"
 
@@ -13,6 +16,28 @@ constexpr int64_t kBandPixels = 192;          // of y in a task
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
 constexpr int64_t kCopy = 16;                 // bytes that a short copy moves at a time
+
+typedef int16_t LaneWords __attribute__((vector_size(kVecBytes / 2)));
+
+// Values in steps of `scale`, halves to even, cut to [-most, most].
+void round_to_words(const float* x, int64_t n, float scale, float most, int16_t* to) {
+  std::atomic<bool> strange{false};
+  parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kLanes = Vec<float>::kSize;
+    Vec<float>::Mask nan{};
+    for (int64_t i = begin; i < end; i += kLanes) {
+      const int64_t lanes = std::min(kLanes, end - i);
+      const Vec<float> v = Vec<float>::load_n(x + i, lanes);
+      nan |= ~(v == v);
+      const Int32s q = rounded(cut(v / Vec<float>::broadcast(scale), -most, most), 0);
+      const LaneWords words = __builtin_convertvector(q, LaneWords);
+      std::memcpy(to + i, &words, static_cast<size_t>(lanes) * sizeof(int16_t));
+    }
+    for (int64_t j = 0; j < kLanes; ++j)
+      if (nan[j]) strange = true;
+  });
+  if (strange) fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
+}
 
 template <class D>
 class PixelProduct {
@@ -33,6 +58,7 @@ class PixelProduct {
   void run() {
     const int64_t size = panels_.bytes();
     weights_ = conv_.prepared.block(cat("int8 filters for ", D::kName), g_.groups * size, [&](void* to) {
+      if (conv_.x32) expect_exact_sums("quantized_conv2d", conv_.weight, g_.K, depth_, conv_.x_most);
       for (int64_t i = 0; i < g_.groups; ++i)
         panels_.pack(conv_.weight + i * filters_ * depth_, static_cast<char*>(to) + i * size);
     });
@@ -57,10 +83,14 @@ class PixelProduct {
  private:
   void widen() {
     Row* to = wide_.template as<Row>();
-    parallel_for(g_.N * g_.H * g_.W * g_.C, 1 << 16, [&](int64_t begin, int64_t end) {
+    image_ = to;
+    const int64_t count = g_.N * g_.H * g_.W * g_.C;
+    if (conv_.x32)
+      return round_to_words(conv_.x32, count, conv_.x_scale, static_cast<float>(conv_.x_most),
+                            reinterpret_cast<int16_t*>(to));
+    parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) to[i] = conv_.x[i];
     });
-    image_ = to;
   }
 
   // Output pixels [begin, end) of a group's filters, panels [first, last).
@@ -200,7 +230,7 @@ class PixelProduct {
 
 template <class D>
 void convolve(const Int8Conv& conv) {
-  const bool depthwise = is_depthwise(conv.g);
+  const bool depthwise = is_depthwise(conv.g) && !conv.x32;
   note_implementation(depthwise ? cat("depthwise, ", D::kName) : D::kName);
   if (depthwise) return depthwise_int8<D>(conv);
   PixelProduct<D>(conv).run();
@@ -211,7 +241,7 @@ void convolve(const Int8Conv& conv) {
 void conv2d_int8(const Int8Conv& conv) {
 #if defined(PADDOCK_BYTE_DOT)
   static const bool byte_dot = has_byte_dot();
-  if (byte_dot && !conv.widening) return convolve<ImageDot>(conv);
+  if (byte_dot && !conv.widening) return conv.x32 ? PixelProduct<WordDot>(conv).run() : convolve<ImageDot>(conv);
 #endif
   convolve<WideningDot>(conv);
 }

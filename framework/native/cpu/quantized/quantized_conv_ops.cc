@@ -55,14 +55,23 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
   if (y.numel() == 0) return;
   const bool bytes = y.dtype() != DType::kF32 && y.dtype() != DType::kI32;
   const double y_scale = bytes ? c.attr<double>("y_scale") : 1;
-  const UnsignedInput x(c, "x");
   Int8Conv conv{conv_geometry(c, c.in("x").shape(), c.in("weight").shape(), y.shape()),
-                x.data,
-                x.zero,
+                nullptr,
+                0,
                 c.in("weight").data<int8_t>(),
                 {},
                 false,
                 c.prepared("weight")};
+  std::optional<UnsignedInput> x;
+  if (c.in("x").dtype() == DType::kF32) {
+    conv.x32 = c.in("x").data<float>();
+    conv.x_scale = c.attr<float>("x_scale");
+    conv.x_most = static_cast<int32_t>(c.attr<int64_t>("x_most"));
+  } else {
+    x.emplace(c, "x");
+    conv.x = x->data;
+    conv.x_zero = x->zero;
+  }
   conv.widening = choice(c, "algorithm") == 1;
   const int64_t channels = conv.g.K, room = channels + Vec<float>::kSize;
   const Scratch ends(static_cast<size_t>(2 * room) * sizeof(float));
