@@ -27,6 +27,7 @@ class LayerLoss:
         weights: how many.
         error: of the network's last layers, in the root mean square, as a share of their values'.
         sixteen: the same where the layer's input has 16 bits; None where that was not asked for or has no such form.
+        speedup: float32's time / that with an input of 16 bits, see `speedups`; None where it was not measured.
     """
 
     layer: str
@@ -34,6 +35,7 @@ class LayerLoss:
     weights: int
     error: float
     sixteen: float | None = None
+    speedup: float | None = None
 
 
 def sensitivity(

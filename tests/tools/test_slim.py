@@ -5,6 +5,7 @@ import json
 import pytest
 
 from suites.engine.slim.compare import Row, markdown
+from suites.engine.slim.timing import Timed
 from tests.suites.engine.slim.runs import write_run
 from tests.suites.nlp.slim import toy
 from tools import slim
@@ -89,7 +90,8 @@ def test_quantize_equalises_layers_and_learns_their_rounding(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("budget", [("--most-loss", "0"), ("--most-time", "1")])
-def test_quantize_within_a_budget_says_which_layers_stay_in_float32(tmp_path, capsys, budget):
+def test_quantize_within_a_budget_says_which_layers_stay_in_float32(tmp_path, capsys, monkeypatch, budget):
+    monkeypatch.setattr(Timed, "percentile", lambda timed, share: 1.0)  # 8 bits are slower on some processors
     run = write_run(tmp_path, "resnet18")
     status = slim.main(
         ["quantize", str(run), *budget, "--mode", "static", "--inputs", "2", "--output", str(tmp_path / "o")]

@@ -24,9 +24,9 @@ class Budget:
 
     Attributes:
         loss: of the main figure on the evaluation set, 0 or more: as few layers have more than 8 bits as keep it, and
-            of those as few stay in float32, the others reading 16 bits.
-        time: share of the float32 network's time, in (0, 1]: as many layers read 16 bits as fit into it, those that
-            lose most, and of those as many stay in float32.
+            of those as few stay in float32, where 16 bits are faster.
+        time: share of the float32 network's time, in (0, 1]: as many layers have more than 8 bits as fit into it, those
+            that lose most, and of those as many stay in float32.
         threads: that compute while times are taken.
         inputs: examples that are timed.
     """
@@ -53,7 +53,8 @@ def within(
     """`how` with the layers kept in float32, and those that read 16 bits, that the budget asks for.
 
     Layers get more than 8 bits in the order of `sensitivity`, those that lose most first; those that lose most among
-    them stay in float32. Both numbers are found by bisection. What is given back was measured, not guessed.
+    them stay in float32, and so do those that 16 bits make no faster here. Both numbers are found by bisection. What is
+    given back was measured, not guessed.
 
     Args:
         run: its folder; figures are of its own evaluation set.
@@ -66,20 +67,26 @@ def within(
         AttributeValueError: the budget cannot be kept.
         CheckpointError, DataError: of the run.
     """
-    names = list(dict.fromkeys(row.name for row in measured(run, how) if row.name))
+    rows = [row for row in measured(run, how) if row.name]
+    names = list(dict.fromkeys(row.name for row in rows))
+    gains = {row.name for row in rows if row.speedup is not None and row.speedup > 1}
     export_run(run, folder / "float32")
     cost = _lost(run, folder / "float32", say) if budget.loss is not None else _share(run, folder, budget, say)
-    known: dict[tuple[int, int], float] = {}
+    known: dict[Quantization, float] = {}
 
     def mixed(whole: int, more: int) -> Quantization:
-        """The first `whole` in float32, those up to `more` with 16 bits."""
-        return replace(how, keep=(*how.keep, *names[:whole]), sixteen=(*how.sixteen, *names[whole:more]))
+        """The first `whole` in float32, those up to `more` with 16 bits where they gain by it."""
+        sixteen = tuple(name for name in names[whole:more] if name in gains)
+        keep = (name for name in names[:more] if name not in sixteen)
+        return replace(how, keep=(*how.keep, *keep), sixteen=(*how.sixteen, *sixteen))
 
     def costs(whole: int, more: int) -> float:
-        if (whole, more) not in known:
-            export_run(run, folder / "try", quantization=mixed(whole, more))
-            known[whole, more] = cost(folder / "try", f"{whole} layers in float32, {more - whole} with 16 bits")
-        return known[whole, more]
+        tried = mixed(whole, more)
+        if tried not in known:
+            export_run(run, folder / "try", quantization=tried)
+            counts = len(tried.keep) - len(how.keep), len(tried.sixteen) - len(how.sixteen)
+            known[tried] = cost(folder / "try", "{} layers in float32, {} with 16 bits".format(*counts))
+        return known[tried]
 
     counts = range(len(names) + 1)
     if (allowed := budget.loss) is not None:

@@ -31,7 +31,10 @@ void round_to_words(const float* x, int64_t n, float scale, float most, int16_t*
       nan |= ~(v == v);
       const Int32s q = rounded(cut(v / Vec<float>::broadcast(scale), -most, most), 0);
       const LaneWords words = __builtin_convertvector(q, LaneWords);
-      std::memcpy(to + i, &words, static_cast<size_t>(lanes) * sizeof(int16_t));
+      if (lanes == kLanes)
+        std::memcpy(to + i, &words, sizeof words);
+      else
+        std::memcpy(to + i, &words, static_cast<size_t>(lanes) * sizeof(int16_t));
     }
     for (int64_t j = 0; j < kLanes; ++j)
       if (nan[j]) strange = true;
