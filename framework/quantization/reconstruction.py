@@ -219,8 +219,8 @@ class _Gathering:
         )
         picked = x[n[:, None, None], rows[:, :, None], columns[:, None, :]]
         if x.dtype == np.float32:
-            step, most = np.float32(new.attr("x_scale")), new.attr("x_most")
-            return np.clip(np.rint(picked / step), -most, most) * step
+            unit, most = np.float32(new.attr("x_scale")), new.attr("x_most")
+            return np.asarray(np.clip(np.rint(picked / unit), -most, most) * unit)
         return _real(picked, new.attr("x_scale"), zero)
 
 

@@ -130,14 +130,14 @@ def _kernel(w: Writer, op: Operation) -> str:
 
 
 def _bias(w: Writer, op: Operation) -> list[str]:
-    """As int32 in steps of the sums where it fits, which runtimes want; else float32."""
+    """As int32 in steps of the sums where it fits, which runtimes want; else, and for 16-bit images, float32."""
     bias, scale = op.input("bias"), _given(op, "weight_scale")
     if bias is None:
         return []
+    if _given(op, "x").dtype == "float32":
+        return [w.get(bias)]
     known, factors = w.array(bias), w.array(scale)
-    is_wide = _given(op, "x").dtype == "float32"
-    no_steps = is_wide or known is None or factors is None
-    rounded = None if no_steps else rounded_bias(known, op.attr("x_scale"), factors)
+    rounded = None if known is None or factors is None else rounded_bias(known, op.attr("x_scale"), factors)
     if rounded is None:
         return [w.get(bias)]
     whole, steps = rounded
