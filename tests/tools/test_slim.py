@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from framework.graph.files import load_program
 from suites.engine.slim.compare import Row, markdown
 from suites.engine.slim.timing import Timed
 from tests.suites.engine.slim.runs import write_run
@@ -76,6 +77,17 @@ def test_quantize_and_compare_have_rows_in_8_bits(folder, capsys):
     assert list(rows) == ["teacher", "teacher, int8 dynamic", "teacher, int8 static"]
     rows = slimmed(folder, capsys, "compare", f"one={folder}/teacher", "--int8", "dynamic")
     assert list(rows) == ["one", "one, int8 dynamic"]
+
+
+def test_quantize_gives_named_layers_16_bits(tmp_path, capsys):
+    run = write_run(tmp_path, "resnet18")
+    rows = slimmed(tmp_path, capsys, "quantize", run, "--mode", "static", "--sixteen", "*")
+    assert list(rows) == ["resnet18", "resnet18, int8 static"]
+    ops = load_program(tmp_path / "out_quantize" / "1_resnet18__int8_static")[0].block
+    read = [op.inputs[0].dtype for op in ops if op.name.startswith("quantized_")]
+    assert len(read) > 10 and set(read) == {"float32"}
+    assert slim.main(["quantize", str(run), "--sixteen", "nothing", "--output", str(tmp_path / "o")]) == 2
+    assert "sixteen has 'nothing', which fits no weight" in capsys.readouterr().err
 
 
 def test_quantize_equalises_layers_and_learns_their_rounding(tmp_path, capsys):
