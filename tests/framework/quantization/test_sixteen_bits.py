@@ -18,6 +18,7 @@ from tests.framework.quantization.test_reconstruction import uneven
 
 FIRST, DEPTH = filters(16, 3, 3, name="first"), filters(16, 3, 1, seed=1, name="depth")
 SECOND, LAST = filters(16, 1, 16, seed=2, name="second"), filters(8, 3, 16, seed=3, name="last")
+LAST_OF_16 = filters(8, 3, 16, seed=4, name="words")
 B = constant(normal(16, scale=0.1))
 X = normal(2, 12, 12, 3)
 
@@ -52,6 +53,19 @@ def test_the_first_and_the_last_convolution_may_read_16_bits(name):
     wanted = run(whole, X)[0]
     assert convolutions(got)[name].inputs[0].dtype == "float32"
     assert np.abs(run(got, X)[0] - wanted).std() < 1.1 * np.abs(run(plain, X)[0] - wanted).std()
+
+
+def test_what_a_layer_of_8_bits_reads_too_is_read_as_those_8_bits():
+    def f(x):
+        x = ops.relu(ops.conv2d(x, FIRST, B))
+        return ops.conv2d(x, LAST, padding=1) + ops.conv2d(x, LAST_OF_16, padding=1)
+
+    whole = traced(f, X)
+    got = static(whole, X, sixteen=["words"])
+    assert names(got).count("dequantize_linear") == 1
+    assert convolutions(got)["last"].inputs[0].dtype == "uint8"
+    wanted = run(whole, X)[0]
+    assert 0 < np.abs(run(got, X)[0] - wanted).std() < 0.05 * wanted.std()
 
 
 def test_with_weights_that_8_bits_hold_only_the_input_is_rounded():
