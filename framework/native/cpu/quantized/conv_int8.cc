@@ -2,8 +2,6 @@
 // Where a tap's channels do not fill whole groups of the dot product (an RGB image), pixels are gathered first.
 #include "cpu/quantized/conv_int8.h"
 
-#include <atomic>
-
 #include "core/storage.h"
 #include "cpu/gemm/int8_product.h"
 #include "cpu/gemm/int8_tile.h"
@@ -19,27 +17,17 @@ constexpr int64_t kCopy = 16;                 // bytes that a short copy moves a
 
 typedef int16_t LaneWords __attribute__((vector_size(kVecBytes / 2)));
 
-// Values in steps of `scale`, halves to even, cut to [-most, most].
-void round_to_words(const float* x, int64_t n, float scale, float most, int16_t* to) {
-  std::atomic<bool> strange{false};
-  parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
-    constexpr int64_t kLanes = Vec<float>::kSize;
-    Vec<float>::Mask nan{};
-    for (int64_t i = begin; i < end; i += kLanes) {
-      const int64_t lanes = std::min(kLanes, end - i);
-      const Vec<float> v = Vec<float>::load_n(x + i, lanes);
-      nan |= ~(v == v);
-      const Int32s q = rounded(cut(v / Vec<float>::broadcast(scale), -most, most), 0);
-      const LaneWords words = __builtin_convertvector(q, LaneWords);
-      if (lanes == kLanes)
-        std::memcpy(to + i, &words, sizeof words);
-      else
-        std::memcpy(to + i, &words, static_cast<size_t>(lanes) * sizeof(int16_t));
-    }
-    for (int64_t j = 0; j < kLanes; ++j)
-      if (nan[j]) strange = true;
-  });
-  if (strange) fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
+void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to) {
+  const auto most = static_cast<float>(conv.x_most);
+  const auto put = [&](Int32s q, int64_t at, int64_t lanes) {
+    const LaneWords words = __builtin_convertvector(q, LaneWords);
+    if (lanes == Vec<float>::kSize)
+      std::memcpy(to + at, &words, sizeof words);
+    else
+      std::memcpy(to + at, &words, static_cast<size_t>(lanes) * sizeof(int16_t));
+  };
+  if (round_all(conv.x32, n, conv.x_scale, -most, most, 0, put))
+    fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
 }
 
 template <class D>
@@ -88,9 +76,7 @@ class PixelProduct {
     Row* to = wide_.template as<Row>();
     image_ = to;
     const int64_t count = g_.N * g_.H * g_.W * g_.C;
-    if (conv_.x32)
-      return round_to_words(conv_.x32, count, conv_.x_scale, static_cast<float>(conv_.x_most),
-                            reinterpret_cast<int16_t*>(to));
+    if (conv_.x32) return round_to_words(conv_, count, reinterpret_cast<int16_t*>(to));
     parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) to[i] = conv_.x[i];
     });
