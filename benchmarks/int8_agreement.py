@@ -56,6 +56,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument(
         "--steps", type=int, help="also each method equalised, with AdaRound of so many steps, and both"
     )
+    parser.add_argument("--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32")
     add_sixteen_option(parser)
     a = parser.parse_args(words)
     task = open_run(a.run)
@@ -78,7 +79,13 @@ def main(words: list[str] | None = None) -> None:
     for method in a.method or METHODS:
         for corrected, equalized, learnt in ways(a.steps):
             rounding = AdaRound(steps=a.steps) if learnt else None
-            how = {"bias_correction": corrected, "equalization": equalized, "adaround": rounding, "sixteen": a.sixteen}
+            how = {
+                "bias_correction": corrected,
+                "equalization": equalized,
+                "adaround": rounding,
+                "keep": a.keep,
+                "sixteen": a.sixteen,
+            }
             small = quantize(whole, mode="static", calibration=calibration, method=method, **how)
             found = probabilities(small, pictures)
             same = found.argmax(axis=1) == best
