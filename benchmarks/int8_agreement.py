@@ -3,6 +3,7 @@
 
     python benchmarks/int8_agreement.py RUN --calibration FOLDER --pictures FOLDER [--method percentile ...]
     python benchmarks/int8_agreement.py RUN ... --method mse --steps 300    # also equalised, and with AdaRound
+    python benchmarks/int8_agreement.py RUN ... --method mse --sixteen '*'  # layers that read 16 bits
 
 RUN is a run of a classifier, such as `paddock zoo run mobilenetv2_imagenet_v1` makes; the pictures need no labels. For
 each method: how often 8 bits name float32's first class, of all pictures and of those where float32 gives it more than
@@ -23,6 +24,7 @@ import framework
 from framework.graph.compiled import CompiledProgram
 from framework.graph.ir import Program
 from framework.quantization import METHODS, AdaRound, quantize
+from suites.engine.command_line import add_sixteen_option
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.inference import open_run
 from suites.engine.run.folder import RunFolder
@@ -54,8 +56,12 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument(
         "--steps", type=int, help="also each method equalised, with AdaRound of so many steps, and both"
     )
+    parser.add_argument("--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32")
+    add_sixteen_option(parser)
     a = parser.parse_args(words)
     task = open_run(a.run)
+    for name, parameter in task.model.named_parameters():
+        parameter.name = name
     processor = RunFolder(a.run).read_processor(task.processor_class)
 
     def read(folder: str) -> list[list[np.ndarray]]:
@@ -73,7 +79,13 @@ def main(words: list[str] | None = None) -> None:
     for method in a.method or METHODS:
         for corrected, equalized, learnt in ways(a.steps):
             rounding = AdaRound(steps=a.steps) if learnt else None
-            how = {"bias_correction": corrected, "equalization": equalized, "adaround": rounding}
+            how = {
+                "bias_correction": corrected,
+                "equalization": equalized,
+                "adaround": rounding,
+                "keep": a.keep,
+                "sixteen": a.sixteen,
+            }
             small = quantize(whole, mode="static", calibration=calibration, method=method, **how)
             found = probabilities(small, pictures)
             same = found.argmax(axis=1) == best

@@ -1,4 +1,4 @@
-// Would activations of 16 bits gain anything? Products of 16-bit numbers with 8-bit weights beside those of float32.
+// What inputs of 16 bits may gain: products of 16-bit numbers with 8-bit weights beside those of float32.
 //
 //     g++ -O3 -std=c++20 benchmarks/sixteen_bits.cc -o sixteen_bits && taskset -c 0 ./sixteen_bits
 //

@@ -108,6 +108,10 @@ class Profile:
         """The Programs that ran, in the order of their first run; for their `memory_report()`."""
         return list(self._programs.values())
 
+    def blocks(self) -> list[int]:
+        """What the calls inside of control flow have as their `program`."""
+        return list(self._blocks)
+
     @property
     def dropped(self) -> int:
         """Calls beyond the limit, which were not kept."""

@@ -14,3 +14,4 @@ from framework.quantization.sensitivity import LayerLoss as LayerLoss
 from framework.quantization.sensitivity import sensitivity as sensitivity
 from framework.quantization.simulation import simulated as simulated
 from framework.quantization.simulation import trained as trained
+from framework.quantization.speed import speedups as speedups

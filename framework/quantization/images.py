@@ -3,6 +3,7 @@
 A convolution reads 8-bit numbers. It gives 8-bit numbers too where another 8-bit operation reads them; else float32.
 What moves numbers or picks among them (max pooling, nearest resizing, concatenation, views) does so in 8 bits, and all
 that it reads and gives have one range. Sums of two 8-bit values are 8-bit values with a range of their own.
+A convolution with 16 bits reads float32, which it rounds itself, and gives what others give.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from framework.graph.passes.rewriter import Rewriter, shape_only
 from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.observers import Observer, bounds_of
-from framework.quantization.ranges import SMALLEST, Places, Roles, Steps
+from framework.quantization.ranges import HEADROOM, SMALLEST, Places, Roles, Steps
 from framework.quantization.reconstruction import Written
 from framework.quantization.weights import (
     array_of,
@@ -26,6 +27,7 @@ from framework.quantization.weights import (
     rounded_bias,
     rounded_rows,
     set_constant,
+    widest,
 )
 
 MOST_ROUNDED = 1 << 22  # steps of a bias that float32 holds so that they are found again
@@ -54,12 +56,13 @@ class Images:
 
     Attributes:
         convolutions: those that are to be in 8 bits.
+        wide: of those the ones that read 16 bits.
         held: operations that give 8 bits.
         steps: how values are held, once they are known.
     """
 
-    def __init__(self, program: Program, convolutions: Sequence[Operation]) -> None:
-        self.convolutions = set(convolutions)
+    def __init__(self, program: Program, convolutions: Sequence[Operation], wide: Sequence[Operation] = ()) -> None:
+        self.convolutions, self.wide = set(convolutions), set(wide)
         self.held: set[Operation] = set()
         self.steps: dict[Value, Steps] = {}
         self._program = program
@@ -143,7 +146,8 @@ class Images:
             if held:
                 self.held.add(op)
             if op in self.convolutions:
-                wanted.add(image_of(op))
+                if op not in self.wide:
+                    wanted.add(image_of(op))
                 wanted.update(v for v in [op.input("residual")] if held and v is not None)
             elif held:
                 wanted.update(data_of(op))
@@ -213,6 +217,7 @@ class _Writer(Rewriter):
         self._images, self._report, self._correct = images, report, bias_correction
         self._eight: dict[Value, Value] = {}  # float32 value -> the same in 8 bits
         self._missing: set[Value] = set()  # float32 values that only their 8-bit form stands for so far
+        self._wide: dict[Operation, tuple[float, int]] = {}  # steps of what is read in 16 bits
         self.written: list[Written] = []
 
     def run(self) -> None:
@@ -270,20 +275,28 @@ class _Writer(Rewriter):
         x, residual, y = image_of(op), op.input("residual"), op.outputs[0]
         info = registry.OPS["quantized_conv2d"]
         names = ("stride", "padding", "dilation", "groups", "activation", "slope", "residual_last")
-        attrs = {name: op.attr(name) for name in names} | steps[x].attrs("x")
+        weight, scale, bias = self._weights(op)
+        attrs = {name: op.attr(name) for name in names}
+        if op in self._wide:
+            x_scale, most = self._wide[op]
+            self._float(x, op.where)
+            attrs |= {"x_scale": x_scale, "x_most": most}
+            low, high = -x_scale * most, x_scale * most
+        else:
+            attrs |= steps[x].attrs("x")
+            low, high = (steps[x].scale * (q - steps[x].zero) for q in (0, 255))
         attrs |= steps[y].attrs("y") | {"dtype": "uint8"} if held else {"dtype": "float32"}
         if residual is not None and (held or residual in self._missing):
             attrs |= steps[residual].attrs("residual")
             residual = self._bytes(residual, op.where)
-        weight, scale, bias = self._weights(op)
-        inputs = [self._bytes(x, op.where), weight, scale, bias, residual]
+        read = x if op in self._wide else self._bytes(x, op.where)
+        inputs = [read, weight, scale, bias, residual]
         new = self.program.make_operation(info, inputs, info.attr_values(attrs), op.where)
         self.ops.append(new)
         self._remember(op, new)
-        low, high = (steps[x].scale * (q - steps[x].zero) for q in (0, 255))
+        bits = f"16 bits to {most}" if op in self._wide else self._images._method
         self._report.match(
-            f"{_label(op)}, {weight.type_text}: static ({self._images._method}), x in [{low:.4g}, {high:.4g}], "
-            f"y is {attrs['dtype']}"
+            f"{_label(op)}, {weight.type_text}: static ({bits}), x in [{low:.4g}, {high:.4g}], y is {attrs['dtype']}"
         )
         if held:
             self._given(op, new.outputs)
@@ -295,12 +308,22 @@ class _Writer(Rewriter):
         weight, bias = op.inputs[1], op.input("bias")
         assert weight is not None
         q, scale = rounded_rows(array_of(self.program, weight))
+        if op in self._images.wide:
+            self._wide[op] = self._steps_of_words(op, q)
         named = [None if weight.name is None else f"{weight.name}.{end}" for end in ("int8", "scale", "bias")]
         if self._correct is None or not (bias is None or bias in self.program.constants):
             self._float(bias, op.where)
         elif bias is not None or self._correct:
             bias = constant_of(self.program, self._bias(op, q, scale), named[2])
         return constant_of(self.program, q, named[0]), constant_of(self.program, scale, named[1]), bias
+
+    def _steps_of_words(self, op: Operation, q: np.ndarray) -> tuple[float, int]:
+        """What a step of the input in 16 bits stands for, and the largest number of steps."""
+        most = widest(q)
+        return float(np.float32(HEADROOM * self._images._seen[image_of(op)].largest / most)), most
+
+    def _x_scale(self, op: Operation) -> float:
+        return self._wide[op][0] if op in self._wide else self._images.steps[image_of(op)].scale
 
     def _bias(self, op: Operation, q: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """A constant bias [K] for weights that are rounded to q."""
@@ -328,7 +351,7 @@ class _Writer(Rewriter):
 
     def _on_steps(self, op: Operation, bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """A bias [K] on steps of the sums: as QDQ files hold it, so that one read back has the same bits."""
-        rounded = rounded_bias(bias, self._images.steps[image_of(op)].scale, scale)
+        rounded = rounded_bias(bias, self._x_scale(op), scale)
         if rounded is None:
             return bias.astype(np.float32)
         whole, steps = rounded

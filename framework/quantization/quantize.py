@@ -19,9 +19,9 @@ from framework.quantization.calibration import Batch, observe
 from framework.quantization.equalization import equalize
 from framework.quantization.images import Images, separate
 from framework.quantization.observers import METHODS, Observer, range_of
-from framework.quantization.ranges import SYMMETRIC, Known, Places, Range, Steps
+from framework.quantization.ranges import HEADROOM, SYMMETRIC, Known, Places, Range, Steps
 from framework.quantization.reconstruction import AdaRound, Written, reconstruct
-from framework.quantization.weights import array_of, constant_of, rounded_rows, set_constant
+from framework.quantization.weights import array_of, constant_of, rounded_rows, set_constant, widest
 
 MODES = ("dynamic", "static")
 SMALLEST_RANGE = 1e-30  # of an input: below, its steps leave the range of float32
@@ -39,6 +39,7 @@ def quantize(
     calibration: Iterable[Batch] = (),
     method: str = "abs_max",
     keep: Keep = (),
+    sixteen: Keep = (),
     smallest: int = 4096,
     tables: bool = True,
     bias_correction: bool = True,
@@ -51,6 +52,7 @@ def quantize(
     each column of the result with a scale of its own, and the float weights are dropped.
     In mode "static" a `conv2d` with constant weights becomes a `quantized_conv2d`, and values between such convolutions
     stay in 8 bits, through additions, max pooling, nearest resizing and concatenation too; see `images`.
+    Layers that `sixteen` names read 16 bits, with weights of 8.
     An `embedding` of a constant table becomes a `quantized_embedding`, for the size: each row has a scale of its own.
     `framework.graph.explain(result)["quantize"]` says which these are, and of the others why not.
 
@@ -64,6 +66,9 @@ def quantize(
             "percentile" (99.99 %), "mse" or "kl". Values of images reach from their lowest to their highest number.
         keep: patterns, such as "*.pooler.*", of names of weights that stay in float32; or a function that says so of a
             `matmul`, `embedding` or `conv2d`.
+        sixteen: the same of products and convolutions whose input is rounded to 16 bits in place of 8. It lies in
+            memory as float32, is rounded by one scale (a row's own in mode "dynamic") as the layer reads it, and
+            reaches twice as far as calibration saw. Depthwise convolutions stay in float32.
         smallest: a product or table with fewer weights than this stays in float32.
         tables: round tables of embeddings too.
         bias_correction: take what rounding its weights adds to a convolution's mean result off its bias (Nagel et al.
@@ -78,6 +83,7 @@ def quantize(
     """
     _check(program, mode, method)
     _expect_fits(program, keep)
+    _expect_fits(program, sixteen, "sixteen")
     static = mode == "static"
     for name, wanted in (("equalization", equalization), ("adaround", adaround)):
         if wanted is not None and not static:
@@ -88,13 +94,14 @@ def quantize(
     new = program.clone()
     new.reports = list(program.reports)
     dynamic = "dynamic" if mode == "dynamic" else "dynamic, being inside control flow"
-    rewrite = _Rewrite(keep, smallest, tables, dynamic)
+    rewrite = _Rewrite(keep, smallest, tables, dynamic, sixteen)
     found = layers_of(new, rewrite, static=static)
     limits: dict[int, float] = {}
     if static and (found.products or found.images.convolutions):
         inputs = found.inputs()
         seen = observe(new, [*inputs.values(), *found.images.observed()], batches, Observer)
-        limits = {i: range_of(seen[v], method) for i, v in inputs.items()}
+        wide = {i for i in inputs if rewrite.is_wide(new.block.ops[i])}
+        limits = {i: HEADROOM * seen[v].largest if i in wide else range_of(seen[v], method) for i, v in inputs.items()}
         found.images.measure(seen, method)
     whole = new.clone() if adaround is not None else new
     same = dict(zip(new.values(), whole.values(), strict=True))
@@ -243,7 +250,8 @@ def layers_of(program: Program, rewrite: _Rewrite | None, known: Known | None = 
             chosen.append(i)
             if op.name == "matmul":
                 products[i] = place
-    return Layers(program, chosen, products, Images(program, convolutions))
+    wide = [op for op in convolutions if rewrite is not None and rewrite.is_wide(op)]
+    return Layers(program, chosen, products, Images(program, convolutions, wide))
 
 
 def _check(program: Program, mode: str, method: str) -> None:
@@ -262,21 +270,26 @@ def _expect_forward(program: Program) -> None:
         )
 
 
-def _expect_fits(program: Program, keep: Keep) -> None:
-    """Refuses a pattern that keeps nothing: it is mistyped, or of another network."""
+def _expect_fits(program: Program, keep: Keep, who: str = "keep") -> None:
+    """Refuses a pattern that fits nothing: it is mistyped, or of another network."""
     names = sorted({v.name for p in program.programs() for v in (*p.constants, *p.states) if v.name})
     for pattern in () if callable(keep) else keep:
         if not any(fnmatchcase(name, pattern) for name in names):
             shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-            raise AttributeValueError(f"quantize: keep has '{pattern}', which fits no weight; there are {shown}")
+            raise AttributeValueError(f"quantize: {who} has '{pattern}', which fits no weight; there are {shown}")
 
 
 class _Rewrite:
     """Chooses products and tables and rewrites them, in a Program and its blocks; `report` says what and why not."""
 
-    def __init__(self, keep: Keep, smallest: int, tables: bool, dynamic: str) -> None:
+    def __init__(self, keep: Keep, smallest: int, tables: bool, dynamic: str, sixteen: Keep = ()) -> None:
         self.report = PassReport("quantize")
         self._keep, self._smallest, self._tables, self._dynamic = keep, smallest, tables, dynamic
+        self._sixteen = sixteen
+
+    def is_wide(self, op: Operation) -> bool:
+        """Whether a product or convolution is to read 16 bits."""
+        return op.name in ("matmul", "conv2d") and _is_named(self._sixteen, op, _weight(op))
 
     def takes(self, program: Program, op: Operation) -> bool:
         """Whether a product or table is to be in 8 bits; notes why not where it nearly is."""
@@ -294,8 +307,10 @@ class _Rewrite:
             why = f"it is {weight.dtype}"
         elif (depth := int(np.prod(weight.shape[1:]))) > MOST_DEPTH:
             why = f"it adds {depth} products, and 32 bits hold the sum of {MOST_DEPTH}"
-        elif self._is_kept(op, weight):
+        elif _is_named(self._keep, op, weight):
             why = "it is to be kept"
+        elif self.is_wide(op) and op.attr("groups") == weight.shape[0] > 1:
+            why = "depthwise convolutions have no 16-bit form"
         else:
             why = "" if np.isfinite(array_of(program, weight)).all() else "its weights are not all finite"
         if why:
@@ -329,16 +344,11 @@ class _Rewrite:
 
     def _why_not_weights(self, program: Program, op: Operation) -> str:
         weight = _weight(op)
-        if self._is_kept(op, weight):
+        if _is_named(self._keep, op, weight):
             return "it is to be kept"
         if (count := int(np.prod(weight.shape))) < self._smallest:
             return f"it has {count} weights only (smallest={self._smallest})"
         return "" if np.isfinite(array_of(program, weight)).all() else "its weights are not all finite"
-
-    def _is_kept(self, op: Operation, weight: Value) -> bool:
-        if callable(self._keep):
-            return bool(self._keep(op))
-        return weight.name is not None and any(fnmatchcase(weight.name, pattern) for pattern in self._keep)
 
     def run(self, program: Program, chosen: Sequence[int], limits: dict[int, float], static: str) -> list[Written]:
         """Rewrites the chosen operations; `limits` are the ranges of their inputs, for those that are static.
@@ -359,10 +369,12 @@ class _Rewrite:
             if op.name == "embedding":
                 program.block.ops[i], how = _quantized_table(op, *weights[key]), "table"
             else:
-                program.block.ops[i] = _quantized_product(program, op, *weights[key], limit)
+                most = widest(array_of(program, weights[key][0])) if self.is_wide(op) else SYMMETRIC
+                program.block.ops[i] = _quantized_product(program, op, *weights[key], limit, most)
                 if limit is not None:
                     written.append((op, program.block.ops[i]))
                 how = self._dynamic if limit is None else f"{static}, range {limit:.4g}"
+                how += f", 16 bits to {most}" if self.is_wide(op) else ""
             self.report.match(f"{_label(op)}, {weights[key][0].type_text}: {how}")
         for op in program.block:
             for block in op.blocks:
@@ -370,12 +382,18 @@ class _Rewrite:
         return [_product_of(program, *pair) for pair in written]
 
     def _run_block(self, block: Program, around: Operation) -> None:
-        inner = _Rewrite(self._keep, self._smallest, self._tables, self._dynamic)
+        inner = _Rewrite(self._keep, self._smallest, self._tables, self._dynamic, self._sixteen)
         inner.run(block, [i for i, op in enumerate(block.block) if inner.takes(block, op)], {}, "")
         passes.run(block, ["drop_dead_code"])
         block.reports.clear()
         self.report.matched += [f"in {name_of(around)}: {line}" for line in inner.report.matched]
         self.report.missed += [f"in {name_of(around)}: {line}" for line in inner.report.missed]
+
+
+def _is_named(patterns: Keep, op: Operation, weight: Value) -> bool:
+    if callable(patterns):
+        return bool(patterns(op))
+    return weight.name is not None and any(fnmatchcase(weight.name, pattern) for pattern in patterns)
 
 
 def _weight(op: Operation) -> Value:
@@ -405,10 +423,12 @@ def _rounded_weights(program: Program, weight: Value, has_rows: bool) -> tuple[V
     return constant_of(program, np.ascontiguousarray(q), named[0]), constant_of(program, scale, named[1])
 
 
-def _quantized_product(program: Program, op: Operation, weight: Value, scale: Value, limit: float | None) -> Operation:
-    x_scale = None if limit is None else constant_of(program, np.array(limit / 127, np.float32), None)
+def _quantized_product(
+    program: Program, op: Operation, weight: Value, scale: Value, limit: float | None, most: int
+) -> Operation:
+    x_scale = None if limit is None else constant_of(program, np.array(limit / most, np.float32), None)
     info = registry.OPS["quantized_matmul"]
-    attrs = info.attr_values({"activation": op.attr("activation"), "slope": op.attr("slope")})
+    attrs = info.attr_values({"activation": op.attr("activation"), "slope": op.attr("slope"), "x_most": most})
     inputs = [op.inputs[0], weight, scale, op.input("bias"), op.input("residual"), x_scale]
     return Operation(info, inputs, op.outputs, attrs, op.where)
 

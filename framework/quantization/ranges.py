@@ -12,6 +12,8 @@ from framework.graph.ir import Operation, Program, Value
 
 SMALLEST = 1e-25  # of a range: below, its steps leave what the operators take
 SYMMETRIC = 127  # the largest number of products, which have no zero
+WIDEST = 32767  # the largest number of 16 bits
+HEADROOM = 2.0  # 16 bits reach so many times as far as calibration saw, so that they cut next to nothing
 
 
 @dataclass(frozen=True)

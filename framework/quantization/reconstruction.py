@@ -18,7 +18,6 @@ from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import name_of, place_of
 from framework.graph.reports import PassReport
 from framework.quantization.calibration import Batch, giving, in_order
-from framework.quantization.ranges import SYMMETRIC
 from framework.quantization.rounding import Places, learn
 from framework.quantization.weights import array_of, by_channel, rounded_rows
 
@@ -206,7 +205,8 @@ class _Gathering:
             scale = new.input("x_scale")
             assert scale is not None
             step = array_of(self._small, scale)
-            return np.clip(np.rint(x[at] * (1 / step)), -SYMMETRIC, SYMMETRIC)[:, None, None, :] * step
+            most = new.attr("x_most")
+            return np.clip(np.rint(x[at] * (1 / step)), -most, most)[:, None, None, :] * step
         n, p, q = at
         zero = new.attr("x_zero")
         border = np.atleast_1d(new.attr("padding"))
@@ -218,6 +218,9 @@ class _Gathering:
             for place, stride, size, dilation in zip((p, q), strides, self._weight.shape[1:3], dilations, strict=True)
         )
         picked = x[n[:, None, None], rows[:, :, None], columns[:, None, :]]
+        if x.dtype == np.float32:
+            unit, most = np.float32(new.attr("x_scale")), new.attr("x_most")
+            return np.asarray(np.clip(np.rint(picked / unit), -most, most) * unit)
         return _real(picked, new.attr("x_scale"), zero)
 
 

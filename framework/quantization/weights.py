@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework.graph.ir import Program, Value
+from framework.quantization.ranges import SYMMETRIC, WIDEST
 from framework.tensors import Tensor, from_numpy
 
 
@@ -15,6 +16,15 @@ def rounded_rows(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     steps = np.where(scale > 0, scale, np.float32(1))
     q = np.clip(np.rint(rows / steps[:, None]), -127, 127).astype(np.int8)
     return np.ascontiguousarray(q.reshape(w.shape)), scale
+
+
+def widest(q: np.ndarray) -> int:
+    """The largest 16-bit number that an input may be rounded to so that 32 bits hold all sums with weights q [K, ...].
+
+    AdaRound may make each weight larger by 1, so that is counted in.
+    """
+    sums = np.minimum(np.abs(q.astype(np.int64)) + 1, SYMMETRIC).sum(axis=tuple(range(1, q.ndim)))
+    return int(min(WIDEST, (2**31 - 1) // max(int(sums.max(initial=0)), 1)))
 
 
 def array_of(program: Program, v: Value) -> np.ndarray:

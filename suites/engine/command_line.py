@@ -49,6 +49,12 @@ def add_boxes_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of", dest="only", metavar="CLASS", help="the detector's class whose objects count (all)")
 
 
+def add_sixteen_option(parser: argparse._ActionsContainer) -> None:
+    """Add `--sixteen PATTERN`, which may be given many times."""
+    said = "weights (of 8 bits) of layers whose input has 16 bits in place of 8, e.g. 'head.*'"
+    parser.add_argument("--sixteen", action="append", default=[], metavar="PATTERN", help=said)
+
+
 def add_rounding_options(parser: argparse._ActionsContainer) -> None:
     """Add `--equalize` and `--adaround` with its bounds; see `suites.engine.predict.quantizing.rounding_of`."""
     parser.add_argument(

@@ -48,11 +48,18 @@ def eight_bits() -> dict[str, np.ndarray]:
             found[f"bits product {seed} {algorithm}"] = internal.quantized_matmul(
                 **product(seed), algorithm=algorithm
             ).numpy()
+            found[f"bits product of words {seed} {algorithm}"] = internal.quantized_matmul(
+                **product(seed, 32767), x_most=32767, algorithm=algorithm
+            ).numpy()
         for groups in (1, 2, 64):
             weight = rng.integers(-128, 128, (64, 3, 3, 64 // groups)).astype(np.int8)
             found[f"bits convolution {groups} {algorithm}"] = internal.quantized_conv2d(
                 x, weight, np.full(64, 1e-4, np.float32), padding=1, groups=groups, x_zero=3, dtype="int8",
                 algorithm=algorithm,
+            ).numpy()  # fmt: skip
+            found[f"bits convolution of words {groups} {algorithm}"] = internal.quantized_conv2d(
+                x.astype(np.float32), weight, np.full(64, 1e-4, np.float32), padding=1, groups=groups, x_scale=0.01,
+                x_most=20000, dtype="float32", algorithm=algorithm,
             ).numpy()  # fmt: skip
     return found
 

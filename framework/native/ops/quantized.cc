@@ -9,15 +9,18 @@ constexpr int64_t kMostDepth = 1 << 17;
 
 PADDOCK_OP(quantized_matmul, "x, weight, weight_scale, bias?, residual?, x_scale? -> y")
     .doc(
-        "A product with 8-bit weights: x is rounded to 8 bits too, the sums are exact, and y = activation(q "
+        "A product with 8-bit weights: x is rounded to 8 or 16 bits, the sums are exact, and y = activation(q "
         "weight^T * s * weight_scale + bias + residual) with q = round(x / s), halves to even.\n\n"
-        "Without `x_scale` (dynamic) each row of x has its own s, its largest magnitude / 127; a row with a NaN or an "
-        "infinity gives NaN, one whose magnitudes are all below 4e-37 counts as zeros. With it (static) s is x_scale "
-        "for all rows and q is cut to [-127, 127]; a row with a NaN gives NaN.\n"
+        "Without `x_scale` (dynamic) each row of x has its own s, its largest magnitude / x_most; a row with a NaN or "
+        "an infinity gives NaN, one whose magnitudes are all below x_most * 3e-39 counts as zeros. With it (static) s "
+        "is x_scale for all rows and q is cut to [-x_most, x_most]; a row with a NaN gives NaN. Above 127, x_most "
+        "times the sum of the magnitudes of a row of weights must be below 2^31, or the product is an error.\n"
         "x: [..., C] float32; weight: [K, C] int8; weight_scale, bias: [K]; x_scale: []; residual, y: [..., K].")
     .attr("activation", AttrType::kString, std::string("none"), kProductActivationDoc)
     .choices(kProductActivations)
     .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+    .attr("x_most", AttrType::kInt, int64_t{127},
+          "The largest whole number that x is rounded to: 127 for 8 bits, up to 32767 for 16.")
     .attr("algorithm", AttrType::kString, std::string("auto"),
           "'auto' takes the processor's 8-bit dot products (VNNI) where it has them, 'widening' does without; the "
           "result is the same.")
@@ -33,6 +36,9 @@ PADDOCK_OP(quantized_matmul, "x, weight, weight_scale, bias?, residual?, x_scale
       c.expect_dtype("weight", DType::kI8);
       activation_choice(c);
       choice(c, "algorithm");
+      const int64_t most = c.attr<int64_t>("x_most");
+      if (most < 1 || most > INT16_MAX)
+        c.attr_error("x_most is ", most, " but must lie in [1, 32767], which 16 bits hold");
       if (x.back() != weight[1])
         c.shape_error("x has ", x.back(), " columns (axis -1 of ", x, ") but weight has ", weight[1], " (axis 1 of ",
                       weight, ")");

@@ -69,6 +69,16 @@ OpDef& ending_attrs(OpDef& op) {
       .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc);
 }
 
+// The attributes of a float32 x, which is rounded to 16 bits.
+void expect_words(const InferContext& c) {
+  const double scale = c.attr<double>("x_scale");
+  const int64_t most = c.attr<int64_t>("x_most"), zero = c.attr<int64_t>("x_zero");
+  if (!(scale >= 1e-30 && scale <= 1e30))
+    c.attr_error("x_scale is ", scale, " but must lie in [1e-30, 1e30]: what a step of 16 bits stands for");
+  if (most < 1 || most > INT16_MAX) c.attr_error("x_most is ", most, " but must lie in [1, 32767], which 16 bits hold");
+  if (zero != 0) c.attr_error("x_zero is ", zero, " and x float32, which is rounded with 0 for 0; take x_zero 0");
+}
+
 // quantized_conv2d that gives its sums.
 void infer_sums(InferContext& c, const Shape& y) {
   for (const char* name : {"bias", "residual"})
@@ -90,13 +100,20 @@ void infer_sums(InferContext& c, const Shape& y) {
                              "residual_zero) * (residual_scale / y_scale), through the activation, whose 6 is "
                              "6 / y_scale; y = round(v) + y_zero, halves to even, cut to the type's range. Factors in "
                              "brackets are rounded once. Borders are x_zero, which stands for 0. With dtype 'int32' "
-                             "y is the sums themselves, and weight_scale is not looked at.\n\n"
-                             "x: [N, H, W, C] uint8 or int8; weight: [K, R, S, C/groups] int8; weight_scale, bias: [K] "
+                             "y is the sums themselves, and weight_scale is not looked at.\n"
+                             "A float32 x is rounded to 16 bits first: round(x / x_scale), halves to even, cut to "
+                             "[-x_most, x_most]; x_zero is 0 then. x_most times the sum of the magnitudes of a "
+                             "filter's weights must be below 2^31, so that 32 bits hold every sum; else, and where x "
+                             "has a NaN, it is an error.\n\n"
+                             "x: [N, H, W, C] uint8, int8 or float32; weight: [K, R, S, C/groups] int8; weight_scale, "
+                             "bias: [K] "
                              "float32; residual: [N, P, Q, K] uint8, int8 or float32; y: [N, P, Q, K] of `dtype`."))),
                 "x"),
             "residual"),
         "y")
         .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
+        .attr("x_most", AttrType::kInt, int64_t{INT16_MAX},
+              "The largest whole number that a float32 x is rounded to, at most 32767.")
         .attr("dtype", AttrType::kString, std::string("uint8"), "The type of y.")
         .choices({"uint8", "int8", "float32", "int32"})
         .attr("algorithm", AttrType::kString, std::string("auto"),
@@ -108,7 +125,11 @@ void infer_sums(InferContext& c, const Shape& y) {
         .infer([](InferContext& c) {
           c.expect_rank("x", 4);
           c.expect_rank("weight", 4);
-          expect_bytes(c, "x");
+          const bool is_float = c.in("x").dtype == DType::kF32;
+          if (is_float)
+            expect_words(c);
+          else
+            expect_bytes(c, "x");
           c.expect_dtype("weight", DType::kI8);
           activation_choice(c);
           choice(c, "algorithm");
@@ -122,7 +143,7 @@ void infer_sums(InferContext& c, const Shape& y) {
             if (c.has(name)) c.expect_dtype(name, DType::kF32);
           c.expect_shape("weight_scale", {weight[0]});
           if (c.has("bias")) c.expect_shape("bias", {weight[0]});
-          expect_steps(c, "x", c.in("x").dtype);
+          if (!is_float) expect_steps(c, "x", c.in("x").dtype);
           if (choice(c, "dtype") == 3) return infer_sums(c, y);
           const DType type = choice(c, "dtype") == 2 ? DType::kF32 : byte_type(c);
           if (type != DType::kF32) expect_steps(c, "y", type);

@@ -15,8 +15,13 @@ def quantized_matmul(w: Writer, op: Operation) -> None:
     """The same 8-bit numbers and sums; rows that hold a NaN or an infinity aside."""
     x, weight = op.input("x"), op.input("weight")
     assert x is not None and weight is not None
-    rounded, scale = _static_rows(w, op, w.get(x)) if op.input("x_scale") else _dynamic_rows(w, w.get(x))
-    sums = w.node("MatMulInteger", [rounded, turned(w, weight)])
+    most = int(op.attr("x_most"))
+    rows = _static_rows(w, op, w.get(x), most) if op.input("x_scale") else _dynamic_rows(w, w.get(x), most)
+    rounded, scale = rows
+    if most > _BYTE_MOST:
+        sums = _sums_of_words(w, rounded, turned(w, weight))
+    else:
+        sums = w.node("MatMulInteger", [w.node("Cast", [rounded], to=_INT8), turned(w, weight)])
     # One after the other: ONNX Runtime 1.31 takes their product for the scale of a whole matrix and fuses it wrongly.
     y = w.node("Mul", [w.node("Cast", [sums], to=_FLOAT), scale])
     y = w.node("Mul", [y, w.get(op.input("weight_scale"))])
@@ -26,29 +31,34 @@ def quantized_matmul(w: Writer, op: Operation) -> None:
     w.set(op.outputs[0], activated(w, op, y))
 
 
-_FLOAT, _INT8 = 1, 3  # ONNX's numbers of the types
+_FLOAT, _INT8, _DOUBLE = 1, 3, 11  # ONNX's numbers of the types
+_BYTE_MOST = 127
 
 
 def _number(w: Writer, value: float) -> str:
     return w.constant(np.array(value, np.float32))
 
 
-def _dynamic_rows(w: Writer, x: str) -> tuple[str, str]:
-    """8-bit rows of `x`, and what 1 stands for in each: [..., 1]."""
+def _sums_of_words(w: Writer, rounded: str, weight: str) -> str:
+    """Sums of 16-bit rows, which MatMulInteger does not take: float64 holds them exactly."""
+    return w.node("MatMul", [w.node("Cast", [v], to=_DOUBLE) for v in (rounded, weight)])
+
+
+def _dynamic_rows(w: Writer, x: str, most: int) -> tuple[str, str]:
+    """Rows of `x` as whole numbers in float32, and what 1 stands for in each: [..., 1]."""
     largest = w.node("ReduceMax", [w.node("Abs", [x])], axes=[-1], keepdims=1)
-    factor = w.node("Div", [_number(w, 127), largest])
+    factor = w.node("Div", [_number(w, most), largest])
     nothing, zero = w.node("IsInf", [factor]), _number(w, 0)
     factor = w.node("Where", [nothing, zero, factor])
-    scale = w.node("Where", [nothing, zero, w.node("Div", [largest, _number(w, 127)])])
-    return w.node("Cast", [w.node("Round", [w.node("Mul", [x, factor])])], to=_INT8), scale
+    scale = w.node("Where", [nothing, zero, w.node("Div", [largest, _number(w, most)])])
+    return w.node("Round", [w.node("Mul", [x, factor])]), scale
 
 
-def _static_rows(w: Writer, op: Operation, x: str) -> tuple[str, str]:
-    """8-bit rows of `x`, and what 1 stands for in all of them."""
+def _static_rows(w: Writer, op: Operation, x: str, most: int) -> tuple[str, str]:
+    """Rows of `x` as whole numbers in float32, and what 1 stands for in all of them."""
     scale = w.get(op.input("x_scale"))
     scaled = w.node("Mul", [x, w.node("Div", [_number(w, 1), scale])])
-    cut = w.node("Clip", [w.node("Round", [scaled]), _number(w, -127), _number(w, 127)])
-    return w.node("Cast", [cut], to=_INT8), scale
+    return w.node("Clip", [w.node("Round", [scaled]), _number(w, -most), _number(w, most)]), scale
 
 
 @exports("quantized_embedding")

@@ -10,7 +10,7 @@ import numpy as np
 
 from framework.graph.ir import Operation, Value
 from framework.onnx.exporters.image import convolved
-from framework.onnx.writer import TO_BACK, Writer, exports
+from framework.onnx.writer import TO_BACK, Writer, exports, refuse
 from framework.quantization.weights import rounded_bias
 
 
@@ -80,10 +80,10 @@ def quantized_add(w: Writer, op: Operation) -> None:
 @exports("quantized_conv2d")
 def quantized_conv2d(w: Writer, op: Operation) -> None:
     """Conv of DequantizeLinear of x and of the weights, each filter with its scale."""
+    x, residual = _given(op, "x"), op.input("residual")
     if op.attr("dtype") == "int32":
         return _sums(w, op)
-    x, residual = _given(op, "x"), op.input("residual")
-    image = _floats(w, op, "x", w.image(x))
+    image = _floats(w, op, "x", w.image(x)) if x.dtype != "float32" else _rounded(w, op, w.image(x))
     y = convolved(w, op, "Conv", [image, _kernel(w, op), *_bias(w, op)])
     if residual is not None:
         other = w.image(residual)
@@ -97,9 +97,18 @@ def quantized_conv2d(w: Writer, op: Operation) -> None:
     w.set_image(op.outputs[0], y if op.outputs[0].dtype == "float32" else _bytes(w, op, y))
 
 
+def _rounded(w: Writer, op: Operation, x: str) -> str:
+    """What 16 bits make of a float32 image, as QuantizeLinear and DequantizeLinear of opset 21 would."""
+    scale, most = w.constant(np.array(op.attr("x_scale"), np.float32)), int(op.attr("x_most"))
+    ends = (w.constant(np.array(end, np.float32)) for end in (-most, most))
+    return w.node("Mul", [w.node("Clip", [w.node("Round", [w.node("Div", [x, scale])]), *ends]), scale])
+
+
 def _sums(w: Writer, op: Operation) -> None:
     """ConvInteger: the sums alone."""
     x = _given(op, "x")
+    if x.dtype == "float32":
+        raise refuse(op, "sums of 16-bit images are not written; ConvInteger takes 8 bits")
     zero = w.constant(np.array(op.attr("x_zero"), x.dtype))
     w.set_image(op.outputs[0], convolved(w, op, "ConvInteger", [w.image(x), _integers(w, op), zero]))
 
@@ -121,10 +130,12 @@ def _kernel(w: Writer, op: Operation) -> str:
 
 
 def _bias(w: Writer, op: Operation) -> list[str]:
-    """As int32 in steps of the sums where it fits, which runtimes want; else float32."""
+    """As int32 in steps of the sums where it fits, which runtimes want; else, and for 16-bit images, float32."""
     bias, scale = op.input("bias"), _given(op, "weight_scale")
     if bias is None:
         return []
+    if _given(op, "x").dtype == "float32":
+        return [w.get(bias)]
     known, factors = w.array(bias), w.array(scale)
     rounded = None if known is None or factors is None else rounded_bias(known, op.attr("x_scale"), factors)
     if rounded is None:

@@ -199,19 +199,21 @@ def _quantized_matmul(
     *,
     activation: str,
     slope: float,
+    x_most: int,
     algorithm: str,
 ) -> Array:
     if x_scale is None:
         largest = jnp.max(jnp.abs(x), -1, keepdims=True, initial=0)
         strange = ~jnp.isfinite(largest)
-        tiny = largest < 4e-37
-        scale = jnp.where(tiny | strange, 1, largest / 127).astype(jnp.float32)
+        tiny = largest < x_most * 3e-39
+        scale = jnp.where(tiny | strange, 1, largest / x_most).astype(jnp.float32)
         q = jnp.where(tiny | strange, 0, jnp.round(x / scale))
     else:
         scale = x_scale
         strange = jnp.any(jnp.isnan(x), -1, keepdims=True)
-        q = jnp.clip(jnp.round(jnp.where(strange, 0, x) / scale), -127, 127)
-    sums = jnp.matmul(q.astype(jnp.int8), weight.T, preferred_element_type=jnp.int32)
+        q = jnp.clip(jnp.round(jnp.where(strange, 0, x) / scale), -x_most, x_most)
+    whole, factors = (q.astype(jnp.int8), weight) if x_most <= 127 else (q.astype(jnp.int32), weight.astype(jnp.int32))
+    sums = jnp.matmul(whole, factors.T, preferred_element_type=jnp.int32)
     y = sums.astype(jnp.float32) * (scale * weight_scale)
     y = jnp.where(strange, jnp.nan, y if bias is None else y + bias)
     return finished(y, residual, activation, slope)

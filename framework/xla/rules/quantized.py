@@ -76,11 +76,14 @@ def _convolution(
     y_scale: float,
     y_zero: int,
     residual_last: bool,
+    x_most: int,
     dtype: str,
     algorithm: str,
     **window: Any,
 ) -> Array:
     step = 1.0 if dtype == "float32" else y_scale
+    if x.dtype == jnp.float32:
+        x = jnp.clip(jnp.round(x / np.float32(x_scale)), -x_most, x_most)
     sums = plain_sums(x.astype(jnp.int32) - x_zero, weight.astype(jnp.int32), **window)
     if dtype == "int32":
         return sums

@@ -52,6 +52,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 tuple(a.calibration),
                 a.calibration_inputs,
                 tuple(a.keep),
+                tuple(a.sixteen),
                 tables=not a.float_tables,
                 **rounding_of(a),
             )
@@ -82,7 +83,7 @@ def _expect_used(parser: argparse.ArgumentParser, a: argparse.Namespace) -> None
     rounding = ("equalization", "adaround", "adaround_steps", "adaround_seconds", "adaround_megabytes")
     measured = ("method", "calibration_batches", "calibration", "calibration_inputs", *rounding)
     if a.quantize is None:
-        idle, needs = given_options(parser, a, (*measured, "keep", "float_tables")), "without --quantize"
+        idle, needs = given_options(parser, a, (*measured, "keep", "sixteen", "float_tables")), "without --quantize"
     elif a.quantize == "dynamic":
         idle, needs = given_options(parser, a, measured), "with --quantize dynamic, which measures nothing"
     elif a.calibration:
@@ -115,7 +116,7 @@ def _add_seal(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_quantization(parser: argparse.ArgumentParser) -> None:
-    from suites.engine.command_line import add_rounding_options
+    from suites.engine.command_line import add_rounding_options, add_sixteen_option
 
     said = "matrix products and convolutions in 8 bits; see docs/howto/quantization.md"
     group = parser.add_argument_group("8 bits", said)
@@ -139,5 +140,6 @@ def _add_quantization(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32, e.g. '*.pooler.*'"
     )
+    add_sixteen_option(group)
     add_rounding_options(group)
     group.add_argument("--float-tables", action="store_true", help="tables of embeddings stay in float32")

@@ -19,7 +19,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:
-    from suites.engine.command_line import add_rounding_options
+    from suites.engine.command_line import add_rounding_options, add_sixteen_option
 
     parser = argparse.ArgumentParser(prog=prog, description="Distil, prune, quantize, compare; each ends with a table.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -29,19 +29,22 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     quantize.add_argument("run", type=Path, nargs="+", help="folders of runs")
     quantize.add_argument("--mode", choices=("dynamic", "static"), action="append", help="by default both")
     _calibration_options(quantize)
+    add_sixteen_option(quantize)
     add_rounding_options(quantize)
     budget = quantize.add_mutually_exclusive_group()
     budget.add_argument(
         "--most-loss",
         type=float,
         metavar="FIGURE",
-        help="also one where as few layers stay in float32 as lose no more of the main figure, such as 0.005",
+        help="also one where as few layers have more than 8 bits, 16 or float32, as lose no more of the main figure, "
+        "such as 0.005",
     )
     budget.add_argument(
         "--most-time",
         type=float,
         metavar="SHARE",
-        help="also one where as many layers stay in float32 as fit into this share of float32's time, such as 0.6",
+        help="also one where as many layers have 16 bits or float32 as fit into this share of float32's time, such as "
+        "0.6",
     )
     _table_options(quantize)
     sensitivity = commands.add_parser("sensitivity", help="what each layer alone loses in 8 bits")

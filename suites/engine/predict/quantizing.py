@@ -37,6 +37,7 @@ class Quantization:
         calibration: files, folders and patterns that mode "static" looks at instead, such as a folder of pictures.
         inputs: how many of those at most, evenly spread.
         keep: patterns of names of weights that stay in float32, such as "*.pooler.*".
+        sixteen: the same of weights whose layers read 16 bits.
         smallest: what has fewer weights stays in float32.
         tables: round tables of embeddings too.
         equalization: by what mode "static" equalises neighbouring layers, see `framework.quantization.equalize`.
@@ -49,6 +50,7 @@ class Quantization:
     calibration: tuple[str, ...] = ()
     inputs: int = 100
     keep: tuple[str, ...] = ()
+    sixteen: tuple[str, ...] = ()
     smallest: int = 4096
     tables: bool = True
     equalization: str | None = None
@@ -96,6 +98,7 @@ def quantize_for(
         calibration=calibration_batches(task, how, seed, processor) if how.mode == "static" else (),
         method=how.method,
         keep=how.keep,
+        sixteen=how.sixteen,
         smallest=how.smallest,
         tables=how.tables,
         equalization=how.equalization,

@@ -1,4 +1,4 @@
-"""Which layers stay in float32 so that 8 bits lose no more than is allowed, or take no more time."""
+"""Which layers stay in float32 or read 16 bits so that 8 bits lose no more than is allowed, or take no more time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ class Budget:
     """What 8 bits may cost; one of both.
 
     Attributes:
-        loss: of the main figure on the evaluation set, 0 or more: the fewest layers stay in float32 that keep it.
-        time: share of the float32 network's time, in (0, 1]: as many layers stay as fit into it, those that lose most.
+        loss: of the main figure on the evaluation set, 0 or more: as few layers have more than 8 bits as keep it, and
+            of those as few stay in float32, where 16 bits are faster.
+        time: share of the float32 network's time, in (0, 1]: as many layers have more than 8 bits as fit into it, those
+            that lose most, and of those as many stay in float32.
         threads: that compute while times are taken.
         inputs: examples that are timed.
     """
@@ -48,13 +50,15 @@ class Budget:
 def within(
     run: Path, how: Quantization, budget: Budget, folder: Path, *, say: Callable[[str], None] = print
 ) -> Quantization:
-    """`how` with the layers kept in float32 that the budget asks for, found by bisection.
+    """`how` with the layers kept in float32, and those that read 16 bits, that the budget asks for.
 
-    Layers stay in the order of `sensitivity`, those that lose most first. What is given back was measured, not guessed.
+    Layers get more than 8 bits in the order of `sensitivity`, those that lose most first; those that lose most among
+    them stay in float32, and so do those that 16 bits make no faster here. Both numbers are found by bisection. What is
+    given back was measured, not guessed.
 
     Args:
         run: its folder; figures are of its own evaluation set.
-        how: mode "static"; what its `keep` names stays in any case.
+        how: mode "static"; what its `keep` and `sixteen` name stays so in any case.
         budget: what 8 bits may cost.
         folder: where exports lie while they are measured.
         say: takes a line about each measurement.
@@ -63,61 +67,71 @@ def within(
         AttributeValueError: the budget cannot be kept.
         CheckpointError, DataError: of the run.
     """
-    names = list(dict.fromkeys(row.name for row in measured(run, how) if row.name))
+    rows = [row for row in measured(run, how) if row.name]
+    names = list(dict.fromkeys(row.name for row in rows))
+    gains = {row.name for row in rows if row.speedup is not None and row.speedup > 1}
     export_run(run, folder / "float32")
+    cost = _lost(run, folder / "float32", say) if budget.loss is not None else _share(run, folder, budget, say)
+    known: dict[Quantization, float] = {}
 
-    def at(count: int) -> Quantization:
-        return replace(how, keep=(*how.keep, *names[:count]))
+    def mixed(whole: int, more: int) -> Quantization:
+        """The first `whole` in float32, those up to `more` with 16 bits where they gain by it."""
+        sixteen = tuple(name for name in names[whole:more] if name in gains)
+        keep = (name for name in names[:more] if name not in sixteen)
+        return replace(how, keep=(*how.keep, *keep), sixteen=(*how.sixteen, *sixteen))
 
-    def exported(count: int) -> Path:
-        export_run(run, folder / "try", quantization=at(count))
-        return folder / "try"
+    def costs(whole: int, more: int) -> float:
+        tried = mixed(whole, more)
+        if tried not in known:
+            export_run(run, folder / "try", quantization=tried)
+            counts = len(tried.keep) - len(how.keep), len(tried.sixteen) - len(how.sixteen)
+            known[tried] = cost(folder / "try", "{} layers in float32, {} with 16 bits".format(*counts))
+        return known[tried]
 
-    if budget.loss is not None:
-        lost = _lost(run, folder / "float32", say)
-        allowed = budget.loss
-        count = _first(range(len(names) + 1), lambda count: lost(exported(count), count) <= allowed)
-        if count > len(names):
+    counts = range(len(names) + 1)
+    if (allowed := budget.loss) is not None:
+        more = _first(counts, lambda count: costs(count, count) <= allowed)
+        if more > len(names):
             raise AttributeValueError(
                 f"quantize: --most-loss {allowed:g} cannot be kept: more is lost with all layers that have a name in "
                 "float32"
             )
-        return at(count)
+        return mixed(_first(range(more), lambda whole: costs(whole, more) <= allowed), more)
     assert budget.time is not None
-    share = _share(run, folder / "float32", budget, say)
     most = budget.time
-    if (least := share(exported(0), 0)) > most:
+    if (least := costs(0, 0)) > most:
         raise AttributeValueError(
             f"quantize: --most-time {most:g} cannot be reached: with all layers in 8 bits it is {least:.2f}"
         )
-    return at(_first(range(1, len(names) + 1), lambda count: share(exported(count), count) > most) - 1)
+    more = _first(counts[1:], lambda count: costs(0, count) > most) - 1
+    return mixed(_first(range(1, more + 1), lambda whole: costs(whole, more) > most) - 1, more)
 
 
-def _lost(run: Path, whole: Path, say: Callable[[str], None]) -> Callable[[Path, int], float]:
+def _lost(run: Path, whole: Path, say: Callable[[str], None]) -> Callable[[Path, str], float]:
     """How much of the main figure an export loses beside the one in float32."""
     name, lower = main_figure(open_run(run), build_runtime(read_config(run)).evaluation)
     wanted = evaluate_export(run, whole)[name]
     say(f"float32: {name} {wanted:.4g}")
 
-    def lost(exported: Path, count: int) -> float:
+    def lost(exported: Path, kind: str) -> float:
         found = evaluate_export(run, exported)[name]
-        say(f"8 bits, {count} layers in float32: {name} {found:.4g}")
+        say(f"8 bits, {kind}: {name} {found:.4g}")
         return found - wanted if lower else wanted - found
 
     return lost
 
 
-def _share(run: Path, whole: Path, budget: Budget, say: Callable[[str], None]) -> Callable[[Path, int], float]:
+def _share(run: Path, folder: Path, budget: Budget, say: Callable[[str], None]) -> Callable[[Path, str], float]:
     """An export's time as a share of that in float32, in turns."""
 
-    def share(exported: Path, count: int) -> float:
+    def share(exported: Path, kind: str) -> float:
         set_num_threads(budget.threads)
-        ones = [Timed.of(run, path, budget.inputs) for path in (whole, exported)]
+        ones = [Timed.of(run, path, budget.inputs) for path in (folder / "float32", exported)]
         for _ in range(_ROUNDS):
             for one in ones:
                 one.alone()
         first, second = (one.percentile(50) for one in ones)
-        say(f"8 bits, {count} layers in float32: {second:.2f} ms, {second / first:.2f} of float32's")
+        say(f"8 bits, {kind}: {second:.2f} ms, {second / first:.2f} of float32's")
         return second / first
 
     return share

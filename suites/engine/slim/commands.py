@@ -77,23 +77,31 @@ def quantize(a: Namespace) -> int:
         for run in a.run:
             with TemporaryDirectory(prefix="slim-") as folder:
                 how = within(run, static, budget, Path(folder))
-            kept = " ".join(f"--keep '{name}'" for name in how.keep)
-            print(f"{run.name}: {len(how.keep)} layers stay in float32{': ' + kept if kept else ''}")
+            words = [f"--keep '{name}'" for name in how.keep] + [f"--sixteen '{name}'" for name in how.sixteen]
+            said = f"{len(how.keep)} layers stay in float32, {len(how.sixteen)} read 16 bits"
+            print(f"{run.name}: {': '.join([said, ' '.join(words)] if words else [said])}")
             entries.append(Entry(f"{run.name}, int8 within the budget", run, how))
     return _table(a, entries)
 
 
 def sensitivity(a: Namespace) -> int:
     """Tell which layers lose most in 8 bits."""
-    rows = measured(a.run, _static(a))
+    rows = measured(a.run, _static(a), sixteen=True)
     write_sensitivity(rows, a.output / "sensitivity")
     print(sensitivity_markdown(rows))
-    print(f"{a.output}: sensitivity.md and sensitivity.json; `--keep NAME` leaves a layer in float32")
+    said = "`--keep NAME` leaves a layer in float32, `--sixteen NAME` gives it 16 bits to read"
+    print(f"{a.output}: sensitivity.md and sensitivity.json; {said}")
     return 0
 
 
 def _static(a: Namespace) -> Quantization:
-    return Quantization("static", a.method, calibration=tuple(a.calibration), keep=tuple(a.keep))
+    return Quantization(
+        "static",
+        a.method,
+        calibration=tuple(a.calibration),
+        keep=tuple(a.keep),
+        sixteen=tuple(getattr(a, "sixteen", ())),
+    )
 
 
 def compare(a: Namespace) -> int:

@@ -62,7 +62,7 @@ def entries_of(
 ) -> list[Entry]:
     """Each named run in float32, then in 8 bits by each of the modes: "dynamic" and "static", which is as `static`."""
     static = static or Quantization("static")
-    ways = {"dynamic": Quantization("dynamic", keep=static.keep), "static": static}
+    ways = {"dynamic": Quantization("dynamic", keep=static.keep, sixteen=static.sixteen), "static": static}
     quantized = [("", None), *((f", int8 {mode}", ways[mode]) for mode in modes)]
     return [Entry(f"{name}{suffix}", run, how) for name, run in runs for suffix, how in quantized]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from framework.atomic import write_text
 from framework.errors import DataError
-from framework.quantization import LayerLoss, sensitivity
+from framework.quantization import LayerLoss, sensitivity, speedups
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.inference import open_run
 from suites.engine.predict.quantizing import Quantization, calibration_batches
@@ -18,8 +18,11 @@ from suites.engine.run.folder import RunFolder
 _BAR = 20  # characters of the longest bar
 
 
-def measured(run: Path, how: Quantization) -> list[LayerLoss]:
+def measured(run: Path, how: Quantization, *, sixteen: bool = False) -> list[LayerLoss]:
     """What each layer of a run's network loses by `how`, on what it is calibrated on; most first.
+
+    Each has how much faster 16 bits are than float32. `sixteen`: also what is lost with them, for as
+    much time again.
 
     Raises:
         CheckpointError: no run is there.
@@ -32,16 +35,21 @@ def measured(run: Path, how: Quantization) -> list[LayerLoss]:
     if not batches:
         raise DataError(f"sensitivity: {run}: the training set is empty, so there is nothing to calibrate on")
     program = deployed_program(task, dict(zip(task.eval_inputs, batches[0], strict=True)))
-    return sensitivity(program, batches, method=how.method, smallest=how.smallest)
+    faster = speedups(program, batches, smallest=how.smallest)
+    rows = sensitivity(program, batches, method=how.method, smallest=how.smallest, sixteen=sixteen)
+    return [replace(row, speedup=faster.get(row.name)) for row in rows]
 
 
 def markdown(rows: Sequence[LayerLoss]) -> str:
     """The table as Markdown; a bar's length is the error's share of the largest."""
     largest = max((row.error for row in rows), default=0.0) or 1.0
-    lines = ["| layer | weights' name | weights | error | |", "| --- | --- | --- | --- | --- |"]
+    heads = ["layer", "weights' name", "weights", "error", "16 bits", "16 bits' speed", ""]
+    lines = [f"| {' | '.join(heads[:-1])} | |", "| --- " * len(heads) + "|"]
     for row in rows:
         bar = "#" * max(1, round(_BAR * row.error / largest))
-        lines.append(f"| {row.layer} | {row.name} | {row.weights:,} | {row.error:.2%} | {bar} |")
+        words = "" if row.sixteen is None else f"{row.sixteen:.2%}"
+        speed = "" if row.speedup is None else f"{row.speedup:.2f}x"
+        lines.append(f"| {row.layer} | {row.name} | {row.weights:,} | {row.error:.2%} | {words} | {speed} | {bar} |")
     return "\n".join(lines)
 
 

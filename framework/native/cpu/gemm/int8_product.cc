@@ -24,6 +24,7 @@ constexpr int kTileRows = kInt8TileRows;
 constexpr int64_t kBandRows = 192;            // of y in a task
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 22;  // multiply-adds that make a task worth its start
+constexpr int32_t kByteMost = 127;            // larger numbers take 16 bits
 
 // -- rows of x
 // Rows as the tile reads them, padded to whole groups, and what 1 stands for in each.
@@ -46,9 +47,9 @@ inline int32_t to_integer(float v) {
   return std::bit_cast<int32_t>(v + kMagic) - std::bit_cast<int32_t>(kMagic);
 }
 
-// Rounds one row; returns what 1 stands for, NaN for a row that has no result.
+// Rounds one row to [-most, most]; returns what 1 stands for, NaN for a row that has no result.
 template <class D>
-float round_row(const float* x, int64_t n, float given_scale, typename D::Row* q) {
+float round_row(const float* x, int64_t n, float given_scale, float most, typename D::Row* q) {
   using Row = typename D::Row;
   constexpr int32_t kInfinity = 0x7f800000;
   const int32_t bits = largest_bits(x, n);
@@ -57,19 +58,19 @@ float round_row(const float* x, int64_t n, float given_scale, typename D::Row* q
     const float factor = 1.0f / given_scale;
     for (int64_t k = 0; k < n; ++k) {
       float v = x[k] * factor;
-      v = v < -127.0f ? -127.0f : v;
-      v = v > 127.0f ? 127.0f : v;
+      v = v < -most ? -most : v;
+      v = v > most ? most : v;
       q[k] = static_cast<Row>(to_integer(v) + D::kShift);
     }
     return bits > kInfinity ? std::numeric_limits<float>::quiet_NaN() : given_scale;
   }
-  const float largest = std::bit_cast<float>(bits), factor = 127.0f / largest;
+  const float largest = std::bit_cast<float>(bits), factor = most / largest;
   if (bits >= kInfinity || !(factor <= std::numeric_limits<float>::max())) {  // not finite, or as good as 0
     std::fill(q, q + n, Row(D::kShift));
     return bits >= kInfinity ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
   }
   for (int64_t k = 0; k < n; ++k) q[k] = static_cast<Row>(to_integer(x[k] * factor) + D::kShift);
-  return largest / 127.0f;
+  return largest / most;
 }
 
 // -- from sums to y
@@ -124,7 +125,7 @@ class Multiply {
     const RoundedRows rows{values.as<void>(), groups_ * 4, scales.as<float>()};
     parallel_for(p_.M, row_grain(p_.K), [&](int64_t begin, int64_t end) {
       for (int64_t m = begin; m < end; ++m)
-        scales.as<float>()[m] = round_row<D>(p_.x + m * p_.K, p_.K, p_.x_scale,
+        scales.as<float>()[m] = round_row<D>(p_.x + m * p_.K, p_.K, p_.x_scale, static_cast<float>(p_.x_most),
                                              reinterpret_cast<typename D::Row*>(values.as<char>() + m * rows.stride));
     });
     const int64_t panels = ceil_div(p_.N, kWidth), work = p_.M * p_.N * p_.K;
@@ -173,18 +174,31 @@ template <class D>
 void multiply_with(const Int8Product& p, const Prepared& prepared) {
   note_implementation(D::kName);
   const Int8Panels<D> weights{p.N, p.K, D::kShift};
-  const auto packed =
-      prepared.block(cat("int8 panels for ", D::kName), weights.bytes(), [&](void* to) { weights.pack(p.weight, to); });
+  const auto packed = prepared.block(cat("int8 panels for ", D::kName), weights.bytes(), [&](void* to) {
+    if (p.x_most > kByteMost) expect_exact_sums("quantized_matmul", p.weight, p.N, p.K, p.x_most);
+    weights.pack(p.weight, to);
+  });
   Multiply<D>(p, static_cast<const int8_t*>(packed->data())).run();
 }
 
 }  // namespace
 
+void expect_exact_sums(const char* who, const int8_t* weight, int64_t rows, int64_t depth, int64_t most) {
+  for (int64_t k = 0; k < rows; ++k) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < depth; ++i) sum += std::abs(int32_t{weight[k * depth + i]});
+    if (sum * most > INT32_MAX)
+      fail(ErrorKind::kNumerics, who, ": row ", k, " of weight has magnitudes that add up to ", sum,
+           ", and 32 bits hold its sums with numbers up to ", INT32_MAX / sum, ", not to x_most = ", most);
+  }
+}
+
 void multiply_int8(const Int8Product& p, const Prepared& prepared) {
   if (p.M == 0 || p.N == 0) return;
 #if defined(PADDOCK_BYTE_DOT)
   static const bool byte_dot = has_byte_dot();
-  if (byte_dot && !p.widening) return multiply_with<MatrixDot>(p, prepared);
+  if (byte_dot && !p.widening)
+    return p.x_most > kByteMost ? multiply_with<WordDot>(p, prepared) : multiply_with<MatrixDot>(p, prepared);
 #endif
   multiply_with<WideningDot>(p, prepared);
 }

@@ -16,7 +16,8 @@ float scale_of(const KernelContext& c) {
   const float factor = 1 / *given;
   if (!(*given > 0) || !std::isfinite(*given) || !std::isfinite(factor))
     fail(ErrorKind::kAttribute, "quantized_matmul: x_scale is ", *given,
-         " but must be a positive number whose reciprocal is finite: the largest value expected of x, divided by 127");
+         " but must be a positive number whose reciprocal is finite: the largest value expected of x, divided by "
+         "x_most");
   return *given;
 }
 
@@ -31,6 +32,7 @@ PADDOCK_CPU_KERNEL(quantized_matmul) {
   p.weight = weight.data<int8_t>();
   p.weight_scale = c.in("weight_scale").data<float>();
   p.x_scale = scale_of(c);
+  p.x_most = static_cast<int32_t>(c.attr<int64_t>("x_most"));
   p.y = c.out(0).data<float>();
   p.epilogue.bias = c.maybe<float>("bias");
   p.epilogue.residual = c.maybe<float>("residual");

@@ -3,6 +3,7 @@
 #include "cpu/quantized/conv_int8.h"
 
 #include "core/storage.h"
+#include "cpu/gemm/int8_product.h"
 #include "cpu/gemm/int8_tile.h"
 #include "op/record.h"
 
@@ -13,6 +14,21 @@ constexpr int64_t kBandPixels = 192;          // of y in a task
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
 constexpr int64_t kCopy = 16;                 // bytes that a short copy moves at a time
+
+typedef int16_t LaneWords __attribute__((vector_size(kVecBytes / 2)));
+
+void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to) {
+  const auto most = static_cast<float>(conv.x_most);
+  const auto put = [&](Int32s q, int64_t at, int64_t lanes) {
+    const LaneWords words = __builtin_convertvector(q, LaneWords);
+    if (lanes == Vec<float>::kSize)
+      std::memcpy(to + at, &words, sizeof words);
+    else
+      std::memcpy(to + at, &words, static_cast<size_t>(lanes) * sizeof(int16_t));
+  };
+  if (round_all(conv.x32, n, conv.x_scale, -most, most, 0, put))
+    fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
+}
 
 template <class D>
 class PixelProduct {
@@ -33,6 +49,7 @@ class PixelProduct {
   void run() {
     const int64_t size = panels_.bytes();
     weights_ = conv_.prepared.block(cat("int8 filters for ", D::kName), g_.groups * size, [&](void* to) {
+      if (conv_.x32) expect_exact_sums("quantized_conv2d", conv_.weight, g_.K, depth_, conv_.x_most);
       for (int64_t i = 0; i < g_.groups; ++i)
         panels_.pack(conv_.weight + i * filters_ * depth_, static_cast<char*>(to) + i * size);
     });
@@ -57,10 +74,12 @@ class PixelProduct {
  private:
   void widen() {
     Row* to = wide_.template as<Row>();
-    parallel_for(g_.N * g_.H * g_.W * g_.C, 1 << 16, [&](int64_t begin, int64_t end) {
+    image_ = to;
+    const int64_t count = g_.N * g_.H * g_.W * g_.C;
+    if (conv_.x32) return round_to_words(conv_, count, reinterpret_cast<int16_t*>(to));
+    parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) to[i] = conv_.x[i];
     });
-    image_ = to;
   }
 
   // Output pixels [begin, end) of a group's filters, panels [first, last).
@@ -200,7 +219,7 @@ class PixelProduct {
 
 template <class D>
 void convolve(const Int8Conv& conv) {
-  const bool depthwise = is_depthwise(conv.g);
+  const bool depthwise = is_depthwise(conv.g) && !conv.x32;
   note_implementation(depthwise ? cat("depthwise, ", D::kName) : D::kName);
   if (depthwise) return depthwise_int8<D>(conv);
   PixelProduct<D>(conv).run();
@@ -211,7 +230,7 @@ void convolve(const Int8Conv& conv) {
 void conv2d_int8(const Int8Conv& conv) {
 #if defined(PADDOCK_BYTE_DOT)
   static const bool byte_dot = has_byte_dot();
-  if (byte_dot && !conv.widening) return convolve<ImageDot>(conv);
+  if (byte_dot && !conv.widening) return conv.x32 ? PixelProduct<WordDot>(conv).run() : convolve<ImageDot>(conv);
 #endif
   convolve<WideningDot>(conv);
 }

@@ -1,5 +1,5 @@
-// Convolution of 8-bit images NHWC with 8-bit weights KRSC. The results depend on the values only: not on the number
-// of threads, nor on the instruction set.
+// Convolution of 8-bit images NHWC, or of float32 ones rounded to 16 bits, with 8-bit weights KRSC. The results depend
+// on the values only: not on the number of threads, nor on the instruction set.
 #pragma once
 #include "cpu/conv/conv_grid.h"
 #include "cpu/quantized/requantize.h"
@@ -14,6 +14,9 @@ struct Int8Conv {
   Requantize end;
   bool widening;  // do without dot products of bytes
   Prepared prepared;
+  const float* x32 = nullptr;  // in place of x: rounded to steps of x_scale, in [-x_most, x_most]
+  float x_scale = 1;
+  int32_t x_most = 0;
 };
 
 void conv2d_int8(const Int8Conv& conv);

@@ -1,6 +1,5 @@
 // The kernels of ops/quantized_conv.cc; cpu/quantized/conv_int8.h convolves. All work on uint8: int8 is uint8 with
 // the upper bit turned, and 128 more for what stands for 0.
-#include <atomic>
 #include <cmath>
 #include <optional>
 
@@ -55,14 +54,23 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
   if (y.numel() == 0) return;
   const bool bytes = y.dtype() != DType::kF32 && y.dtype() != DType::kI32;
   const double y_scale = bytes ? c.attr<double>("y_scale") : 1;
-  const UnsignedInput x(c, "x");
   Int8Conv conv{conv_geometry(c, c.in("x").shape(), c.in("weight").shape(), y.shape()),
-                x.data,
-                x.zero,
+                nullptr,
+                0,
                 c.in("weight").data<int8_t>(),
                 {},
                 false,
                 c.prepared("weight")};
+  std::optional<UnsignedInput> x;
+  if (c.in("x").dtype() == DType::kF32) {
+    conv.x32 = c.in("x").data<float>();
+    conv.x_scale = c.attr<float>("x_scale");
+    conv.x_most = static_cast<int32_t>(c.attr<int64_t>("x_most"));
+  } else {
+    x.emplace(c, "x");
+    conv.x = x->data;
+    conv.x_zero = x->zero;
+  }
   conv.widening = choice(c, "algorithm") == 1;
   const int64_t channels = conv.g.K, room = channels + Vec<float>::kSize;
   const Scratch ends(static_cast<size_t>(2 * room) * sizeof(float));
@@ -110,20 +118,9 @@ PADDOCK_CPU_KERNEL(quantize_linear) {
   const int32_t zero = zero_of_y(c, y), sign = y.dtype() == DType::kI8 ? 0x80 : 0;
   const float *from = x.data<float>(), low = static_cast<float>(-zero), high = static_cast<float>(255 - zero);
   auto* to = static_cast<uint8_t*>(y.raw());
-  std::atomic<bool> strange{false};
-  parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    constexpr int64_t kLanes = Vec<float>::kSize;
-    Vec<float>::Mask nan{};
-    for (int64_t i = begin; i < end; i += kLanes) {
-      const int64_t lanes = std::min(kLanes, end - i);
-      const Vec<float> v = Vec<float>::load_n(from + i, lanes);
-      nan |= ~(v == v);
-      store_bytes(rounded(cut(v / Vec<float>::broadcast(scale), low, high), zero) ^ sign, to + i, lanes);
-    }
-    for (int64_t j = 0; j < kLanes; ++j)
-      if (nan[j]) strange = true;
-  });
-  if (strange) fail(ErrorKind::kNumerics, "quantize_linear: x holds a NaN, which 8 bits have no number for");
+  const auto put = [&](Int32s q, int64_t at, int64_t lanes) { store_bytes(q ^ sign, to + at, lanes); };
+  if (round_all(from, x.numel(), scale, low, high, zero, put))
+    fail(ErrorKind::kNumerics, "quantize_linear: x holds a NaN, which 8 bits have no number for");
 }
 
 PADDOCK_CPU_KERNEL(dequantize_linear) {

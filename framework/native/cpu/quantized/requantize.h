@@ -3,9 +3,11 @@
 // instruction set rounds alike.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 
+#include "core/parallel.h"
 #include "cpu/gemm/gemm.h"
 #include "cpu/gemm/int8_dot.h"
 
@@ -69,6 +71,26 @@ PADDOCK_INLINE Vec<float> load_unsigned(const uint8_t* p, int64_t lanes) {
   else
     std::memcpy(&bytes, p, static_cast<size_t>(lanes));
   return to_float(__builtin_convertvector(bytes, Int32s));
+}
+
+// Gives `put(integers, place, lanes)` all of x in steps of `scale`, halves to even, cut to [low, high], with `zero`
+// added; says whether there is a NaN among them.
+template <class Put>
+bool round_all(const float* x, int64_t n, float scale, float low, float high, int32_t zero, const Put& put) {
+  std::atomic<bool> strange{false};
+  parallel_for(n, 1 << 14, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kLanes = Vec<float>::kSize;
+    Vec<float>::Mask nan{};
+    for (int64_t i = begin; i < end; i += kLanes) {
+      const int64_t lanes = std::min(kLanes, end - i);
+      const Vec<float> v = Vec<float>::load_n(x + i, lanes);
+      nan |= ~(v == v);
+      put(rounded(cut(v / Vec<float>::broadcast(scale), low, high), zero), i, lanes);
+    }
+    for (int64_t j = 0; j < kLanes; ++j)
+      if (nan[j]) strange = true;
+  });
+  return strange;
 }
 
 // Any end of a value. `at` is its place in y.

@@ -2,32 +2,33 @@
 
 import numpy as np
 
-from framework.errors import AttributeValueError, DTypeError, ShapeError
+from framework.errors import AttributeValueError, DTypeError, NumericsError, ShapeError
 from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
 from tests.framework.ops.specs.matmul import activate
 
 
-def rounded_rows(x, x_scale=None):
-    """Integers of the rows [M, C] in 8 bits, and what 1 stands for in each, in float32 as the definition rounds."""
+def rounded_rows(x, x_scale=None, most=127):
+    """Integers of the rows [M, C], and what 1 stands for in each, in float32 as the definition rounds."""
     x = x.astype(np.float32)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if x_scale is None:
-            most = np.abs(x).max(axis=1, initial=0)
-            factor, scale = np.float32(127) / most, most / np.float32(127)
+            largest = np.abs(x).max(axis=1, initial=0)
+            factor, scale = np.float32(most) / largest, largest / np.float32(most)
             dead = np.isinf(factor)
             factor, scale = np.where(dead, np.float32(0), factor), np.where(dead, np.float32(0), scale)
-            scale = np.where(np.isfinite(most), scale, np.float32(np.nan))
+            scale = np.where(np.isfinite(largest), scale, np.float32(np.nan))
         else:
             factor = np.full(len(x), np.float32(1) / np.float32(x_scale))
             scale = np.where(np.isnan(x).any(axis=1), np.float32(np.nan), np.float32(x_scale))
-        q = np.clip(np.rint(x * factor[:, None]), -127, 127)
+        q = np.clip(np.rint(x * factor[:, None]), -most, most)
     return np.nan_to_num(q).astype(np.int64), scale
 
 
 def reference(
-    x, weight, weight_scale, bias=None, residual=None, x_scale=None, activation="none", slope=0.01, algorithm="auto"
-):
-    q, scale = rounded_rows(x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1]), x_scale)
+    x, weight, weight_scale, bias=None, residual=None, x_scale=None, activation="none", slope=0.01, x_most=127,
+    algorithm="auto",
+):  # fmt: skip
+    q, scale = rounded_rows(x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1]), x_scale, x_most)
     sums = (q @ weight.astype(np.int64).T).astype(np.float32)
     with np.errstate(invalid="ignore"):
         y = sums * scale[:, None] * weight_scale.astype(np.float32)
@@ -73,6 +74,9 @@ spec(
         Sample([np.array([[1e-38, 1e-40, 0.0], [3e-36, 1e-37, 0.0]]), weights(5, 3), scales(5)]),
         Sample([np.array([[np.nan, 1.0], [np.inf, 1.0], [2.0, 1.0]]), weights(5, 2), scales(5)]),
         Sample([np.array([[np.nan, 1.0], [-np.inf, 1.0]]), weights(5, 2), scales(5), None, None, np.array(0.1)]),
+        Sample([normal(9, 75), weights(33, 75), scales(33), normal(33)], {"x_most": 32767}),
+        Sample([normal(7, 18), weights(70, 18), scales(70), None, None, np.array(2e-4)], {"x_most": 9999}),
+        Sample([np.array([[1e-35, 0.0], [np.inf, 1.0], [3.0, 1e-3]]), weights(5, 2), scales(5)], {"x_most": 32767}),
         Sample([normal(3, 0), weights(4, 0), scales(4), normal(4)]),
         Sample([normal(0, 6), weights(4, 6), scales(4)]),
         Sample([normal(4, 6), weights(0, 6), scales(0)]),
@@ -94,6 +98,14 @@ spec(
             [np.zeros((1, (1 << 17) + 1)), np.zeros((1, (1 << 17) + 1), np.int8), scales(1)],
             ShapeError,
             "exact for at most 131072; split the product",
+        ),
+        Bad([normal(2, 5), weights(4, 5), scales(4)], AttributeValueError, "x_most is 0 but must lie", {"x_most": 0}),
+        Bad([normal(2, 5), weights(4, 5), scales(4)], AttributeValueError, "x_most is 32768", {"x_most": 1 << 15}),
+        Bad(
+            [normal(2, 600), np.full((4, 600), -128, np.int8), scales(4)],
+            NumericsError,
+            "row 0 of weight has magnitudes that add up to 76800, .* numbers up to 27962, not to x_most = 32767",
+            {"x_most": 32767},
         ),
         Bad([normal(2, 5), weights(4, 5), scales(4)], AttributeValueError, "'mish'; takes", {"activation": "mish"}),
         Bad([normal(2, 5), weights(4, 5), scales(4)], AttributeValueError, "'vnni'; takes", {"algorithm": "vnni"}),

@@ -56,11 +56,17 @@ def in_bytes(v, zero, dtype):
     return (np.clip(np.rint(v), info.min - zero, info.max - zero) + zero).astype(dtype)
 
 
+def in_words(x, x_scale, x_most):
+    return np.clip(np.rint(x.astype(F32) / F32(x_scale)), -x_most, x_most).astype(np.int16)
+
+
 def convolution(
     x, weight, weight_scale, bias=None, residual=None, stride=1, padding=0, dilation=1, groups=1, activation="none",
     slope=0.01, x_scale=1.0, x_zero=0, residual_scale=1.0, residual_zero=0, y_scale=1.0, y_zero=0, residual_last=False,
-    dtype="uint8", algorithm="auto",
+    x_most=32767, dtype="uint8", algorithm="auto",
 ):  # fmt: skip
+    if x.dtype.kind == "f":
+        x = in_words(x, x_scale, x_most)
     step = 1.0 if dtype == "float32" else y_scale
     factor = (x_scale * weight_scale.astype(F32).astype(np.float64) / step).astype(F32)
     if dtype == "int32":
@@ -84,6 +90,13 @@ def conv(shape, filters, *rest, taps=(1, 1), signed=False, **attrs):
     inputs = [octets(*shape, signed=signed), octets(filters, *taps, shape[3] // groups, signed=True), scales(filters)]
     attrs = {"x_scale": 0.02, "x_zero": 5 if signed else 131, "y_scale": 0.3, "y_zero": 3} | attrs
     return Sample([*inputs, *rest], attrs)
+
+
+def words(shape, filters, *rest, taps=(1, 1), **attrs):
+    """Of a float32 image, which is rounded to 16 bits; some of it is cut."""
+    groups = attrs.get("groups", 1)
+    inputs = [normal(*shape), octets(filters, *taps, shape[3] // groups, signed=True), scales(filters)]
+    return Sample([*inputs, *rest], {"x_scale": 1e-4, "x_most": 20000, "y_scale": 0.02, "y_zero": 131} | attrs)
 
 
 def refused(error, match, *replaced, **attrs):
@@ -126,9 +139,23 @@ spec(
         conv((1, 5, 5, 20), 33, taps=(3, 3), dtype="int32"),
         conv((1, 9, 11, 130), 130, taps=(3, 3), groups=130, padding=1, dtype="int32", signed=True),
         conv((1, 6, 6, 3), 5, taps=(3, 3), dtype="int32", algorithm="widening"),
+        words((2, 5, 6, 8), 16, normal(16), activation="relu", dtype="float32"),
+        words((1, 9, 8, 3), 70, normal(70), taps=(5, 3), stride=2, padding=(2, 1)),
+        words((1, 9, 9, 6), 65, None, octets(1, 9, 9, 65), taps=(3, 3), dilation=2, padding=2, activation="leaky_relu",
+              slope=0.1, residual_scale=0.4, residual_zero=30),
+        words((1, 6, 7, 40), 40, normal(40), normal(1, 6, 7, 40), taps=(3, 3), groups=40, padding=1, dtype="float32"),
+        words((1, 6, 6, 16), 12, normal(12), taps=(3, 3), groups=4, padding=1, dtype="int8", y_zero=-5, x_most=32767),
+        words((1, 17, 13, 12), 129, taps=(3, 3), stride=2, padding=1, algorithm="widening", activation="relu6"),
+        words((0, 4, 4, 4), 8),
     ],
     errors=[
-        refused(DTypeError, "x is float32 but must be uint8 or int8", (0, normal(1, 4, 4, 4))),
+        refused(DTypeError, "x is int32 but must be uint8 or int8", (0, np.zeros((1, 4, 4, 4), np.int32))),
+        refused(AttributeValueError, "x_zero is 7 and x float32", (0, normal(1, 4, 4, 4)), x_zero=7),
+        refused(AttributeValueError, "x_most is 32768 but must lie in", (0, normal(1, 4, 4, 4)), x_most=1 << 15),
+        refused(AttributeValueError, "x_scale is 0 .* a step of 16 bits", (0, normal(1, 4, 4, 4)), x_scale=0.0),
+        refused(NumericsError, "x holds a NaN, which 16 bits have no number for", (0, np.full((1, 4, 4, 4), np.nan))),
+        refused(NumericsError, "row 0 of weight has magnitudes that add up to 76800, .* up to 27962, not to",
+                (0, normal(1, 1, 1, 600)), (1, np.full((8, 1, 1, 600), -128, np.int8)), x_scale=1e-3),
         refused(DTypeError, "weight is uint8 but must be int8", (1, octets(8, 1, 1, 4))),
         refused(ShapeError, r"x has 4 channels .* expects 5", (1, octets(8, 1, 1, 5, signed=True))),
         refused(ShapeError, r"weight_scale has shape \[3\] but must have \[8\]", (2, scales(3))),

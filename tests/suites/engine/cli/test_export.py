@@ -16,6 +16,7 @@ from suites.engine.cli import main
         ),
         (["--quantize", "static", "--adaround-seconds", "5"], "--adaround-seconds would do nothing without --adaround"),
         (["--float-tables"], "--float-tables would do nothing without --quantize"),
+        (["--sixteen", "a.*"], "--sixteen would do nothing without --quantize"),
         (
             ["--quantize", "dynamic", "--calibration", "photos"],
             "--calibration would do nothing with --quantize dynamic",

@@ -1,4 +1,4 @@
-"""8 bits within a budget: the fewest layers in float32 that keep the figure, or as many as fit into the time."""
+"""8 bits within a budget: the fewest layers with more bits that keep the figure, or as many as fit into the time."""
 
 import pytest
 
@@ -9,26 +9,30 @@ from suites.engine.slim import budget
 from suites.engine.slim.budget import Budget, within
 
 NAMES = [f"layer{i}.weight" for i in range(9)]
-STATIC = Quantization("static", keep=("head.*",))
+STATIC = Quantization("static", keep=("head.*",), sixteen=("neck.*",))
 
 
 @pytest.fixture
 def measure(tmp_path, monkeypatch):
-    """A network of nine layers, of which `cost` says what it has with so many in float32; what was asked for."""
+    """A network of nine layers, of which `cost` says what it has with so many in float32, and so many with 16 bits.
+
+    None for float32 throughout. `begin.asked` is what was asked for.
+    """
     asked = []
 
-    def begin(cost, *, lower=False):
-        monkeypatch.setattr(budget, "measured", lambda run, how: [LayerLoss("conv2d", name, 9, 0.1) for name in NAMES])
+    def begin(cost, *, lower=False, speedups=(1.5,) * 9):
+        rows = [LayerLoss("conv2d", name, 9, 0.1, speedup=gain) for name, gain in zip(NAMES, speedups, strict=True)]
+        monkeypatch.setattr(budget, "measured", lambda run, how: rows)
 
         def export_run(run, folder, *, quantization=None):
-            asked.append(None if quantization is None else len(quantization.keep) - 1)
+            asked.append(None if quantization is None else counts(quantization))
 
         def figure(run, exported):
-            return {"figure": cost(asked[-1])}
+            return {"figure": cost(*asked[-1] or (None, None))}
 
         class Clock:
-            def __init__(self, count):
-                self.count = count
+            def __init__(self, counts):
+                self.counts = counts or (None, None)
 
             @classmethod
             def of(cls, run, exported, inputs):
@@ -38,7 +42,7 @@ def measure(tmp_path, monkeypatch):
                 pass
 
             def percentile(self, share):
-                return cost(self.count)
+                return cost(*self.counts)
 
         monkeypatch.setattr(budget, "export_run", export_run)
         monkeypatch.setattr(budget, "evaluate_export", figure)
@@ -53,42 +57,76 @@ def measure(tmp_path, monkeypatch):
     return begin
 
 
+def counts(how):
+    """How many layers stay in float32 and how many read 16 bits; they are the first ones, and none is both."""
+    whole, words = how.keep[1:], how.sixteen[1:]
+    assert (how.keep[0], how.sixteen[0]) == ("head.*", "neck.*") and {*whole, *words} == {*NAMES[: len(whole + words)]}
+    return len(whole), len(words)
+
+
 @pytest.mark.parametrize("needed", range(10))
-def test_as_few_layers_stay_in_float32_as_keep_the_figure(measure, needed):
-    find = measure(lambda count: 0.9 if count is None or count >= needed else 0.8)
-    assert find(Budget(loss=0.01)).keep == ("head.*", *NAMES[:needed])
-    assert len(measure.asked) <= 6  # float32 and a bisection of ten
+@pytest.mark.parametrize("share", [0, 1, 2])
+def test_as_few_layers_have_more_bits_as_keep_the_figure_and_as_few_of_them_float32(measure, needed, share):
+    """`needed` layers need more than 8 bits, half of them, or none, float32."""
+    floats = needed * share // 2
+
+    def cost(whole, words):
+        return 0.9 if whole is None or (whole >= floats and whole + words >= needed) else 0.8
+
+    assert counts(measure(cost)(Budget(loss=0.01))) == (floats, needed - floats)
+    assert len(measure.asked) <= 6 + 4  # float32, a bisection of ten and one of at most nine
+    assert len(set(measure.asked)) == len(measure.asked)  # nothing is measured twice
+
+
+@pytest.mark.parametrize("budget", [Budget(loss=0.01), Budget(time=0.6)])
+def test_layers_that_16_bits_make_no_faster_stay_in_float32(measure, budget):
+    speedups = (1.5, 0.9, None, 1.0, 1.2, *[2.0] * 4)
+
+    def cost(whole, words):
+        if whole is None:
+            return 0.9 if budget.loss else 20.0
+        fits = whole + words >= 5 if budget.loss else whole + words <= 5 and whole <= 3
+        return (0.9 if fits else 0.8) if budget.loss else (10.0 if fits else 19.0)
+
+    found = measure(cost, speedups=speedups)(budget)
+    assert found.keep[1:] == tuple(NAMES[i] for i in (1, 2, 3)) and found.sixteen[1:] == (NAMES[0], NAMES[4])
 
 
 def test_a_figure_of_which_less_is_better_may_grow_by_the_loss(measure):
-    find = measure(lambda count: 1.0 if count is None else 1.5 - 0.1 * count, lower=True)
-    assert find(Budget(loss=0.25)).keep == ("head.*", *NAMES[:3])
+    find = measure(lambda whole, words: 1.0 if whole is None else 1.5 - 0.1 * whole, lower=True)
+    assert counts(find(Budget(loss=0.25))) == (3, 0)
 
 
 def test_a_better_figure_in_8_bits_loses_nothing(measure):
-    find = measure(lambda count: 0.9 if count is None else 0.95)
-    assert find(Budget(loss=0.0)).keep == ("head.*",)
+    find = measure(lambda whole, words: 0.9 if whole is None else 0.95)
+    assert counts(find(Budget(loss=0.0))) == (0, 0)
 
 
 def test_a_figure_that_is_no_number_never_fits(measure):
-    find = measure(lambda count: 0.9 if count is None or count >= 4 else float("nan"))
-    assert find(Budget(loss=0.5)).keep == ("head.*", *NAMES[:4])
+    find = measure(lambda whole, words: 0.9 if whole is None or whole >= 4 else float("nan"))
+    assert counts(find(Budget(loss=0.5))) == (4, 0)
 
 
 def test_a_loss_that_cannot_be_kept_is_an_error(measure):
-    find = measure(lambda count: 0.9 if count is None else 0.1)
+    find = measure(lambda whole, words: 0.9 if whole is None else 0.1)
     with pytest.raises(AttributeValueError, match=r"--most-loss 0\.01 cannot be kept"):
         find(Budget(loss=0.01))
 
 
 @pytest.mark.parametrize("fitting", range(10))
-def test_as_many_layers_stay_in_float32_as_fit_into_the_time(measure, fitting):
-    find = measure(lambda count: 20.0 if count is None else 10.0 if count <= fitting else 19.0)
-    assert find(Budget(time=0.6)).keep == ("head.*", *NAMES[:fitting])
+@pytest.mark.parametrize("share", [0, 1, 2])
+def test_as_many_layers_have_more_bits_as_fit_into_the_time_and_as_many_of_them_float32(measure, fitting, share):
+    """`fitting` layers fit with 16 bits, and of these all, half or none in float32."""
+    floats = fitting * share // 2
+
+    def cost(whole, words):
+        return 20.0 if whole is None else 10.0 if whole + words <= fitting and whole <= floats else 19.0
+
+    assert counts(measure(cost)(Budget(time=0.6))) == (floats, fitting - floats)
 
 
 def test_a_time_that_cannot_be_reached_is_an_error(measure):
-    find = measure(lambda count: 20.0 if count is None else 15.0)
+    find = measure(lambda whole, words: 20.0 if whole is None else 15.0)
     with pytest.raises(AttributeValueError, match=r"with all layers in 8 bits it is 0\.75"):
         find(Budget(time=0.5))
 
