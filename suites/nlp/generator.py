@@ -21,7 +21,8 @@ from suites.nlp.sequences import Sequencer
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.writing import Limits, Search
 from suites.nlp.writing.chats import ChatTemplate
-from suites.nlp.writing.sampling import Sampler
+from suites.nlp.writing.sampling import BeamSearch, Sampler
+from suites.nlp.writing.stops import StopTexts
 
 _TOKENS = 1 << 20  # of a cache at most
 _TEXTS = 64  # of a small translator's cache at most
@@ -78,6 +79,27 @@ class _Generator:
             seed=sampling.seed,
         )
         return Sampler(search, number, prompt)
+
+    def beams(
+        self, sampling: Sampling, results: int, prompt: Sequence[int], room: int, stops: Sequence[str]
+    ) -> BeamSearch:
+        """What chooses the hypotheses of a prompt."""
+        search = Search(
+            beam=sampling.beam,
+            length_penalty=sampling.length_penalty,
+            results=results,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            repetition_penalty=sampling.repetition_penalty,
+            stop_ids=tuple(self.stops),
+        )
+        return BeamSearch(search, prompt, self._limits.stop, room, StopTexts(stops, self.text))
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        self._steps.copy(pages, to)
 
     def step(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Scores and totals; words beyond the vocabulary, which a model may have rows for, are left out."""

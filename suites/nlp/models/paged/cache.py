@@ -6,13 +6,13 @@ gets has the same bits whoever shares the step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 import framework
-from framework import nn, ops
+from framework import nn, no_grad, ops, program
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 
@@ -37,11 +37,25 @@ class PageCache:
         self.page = page
         self.keys = [_state(pages * page, width) for _ in range(layers)]
         self.values = [_state(pages * page, width) for _ in range(layers)]
+        self._copy = program(self._copied)
 
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Put rows [T, width] where `slots`, int64 [T], says."""
         self.keys[layer].set(ops.scatter(self.keys[layer], slots, keys))
         self.values[layer].set(ops.scatter(self.values[layer], slots, values))
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        rows = (np.array([pages, to], np.int64)[..., None] * self.page + np.arange(self.page)).reshape(2, -1)
+        with no_grad():
+            self._copy({"rows": rows[0], "to": rows[1]})
+
+    def _copied(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        states = [*self.keys, *self.values]
+        held = [ops.gather(state, arrays["rows"]) for state in states]  # all is read before the first write
+        for state, rows in zip(states, held, strict=True):
+            state.set(ops.scatter(state, arrays["to"], rows))
+        return {"to": arrays["to"]}
 
     def attend(self, layer: int, q: Tensor, places: Places, *, heads: int, scale: float, window: int = 0) -> Tensor:
         """What queries [T, heads * size] find; see `ops.paged_attention`."""

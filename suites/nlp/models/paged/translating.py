@@ -61,6 +61,10 @@ class PagedPairs:
         with no_grad():
             self._read(arrays)
 
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        self._cache.copy(pages, to)
+
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Log-probabilities [R, V] of the words behind `rows`, and totals [R], which make them logits again.
 
