@@ -244,7 +244,7 @@ class AttentionRnn(WritingModel):
 
         source: int64 [S]; target: int64 [T]; source_offsets, target_offsets: integer [B + 1]; result: [T, V].
         """
-        memory, first = self._encoded(source, source_offsets)
+        memory, first = self.encoded(source, source_offsets)
         given = self.dropout(self.target(target))
         x, _ = self.cells.with_states(given, target_offsets, first)
         if not self.copies:
@@ -271,7 +271,7 @@ class AttentionRnn(WritingModel):
         attention: bool = False,
     ) -> dict[str, Tensor]:
         """See `WritingModel.step`; behind each word of a source stands the state that its text begins with."""
-        seen, first = self._encoded(source, source_offsets)
+        seen, first = self.encoded(source, source_offsets)
         encoded = ops.concat([seen, ops.segment_spread(first, source_offsets, seen)], axis=1)
         encoded = numbered(encoded, source) if self.copies else encoded
         known = ops.concat([memory, encoded], axis=0)
@@ -294,7 +294,7 @@ class AttentionRnn(WritingModel):
             logits = self.copying(logits, (found, x, given), weights, texts, source_words, memory_offsets)
         return told(logits) | more | ({"attention": weights} if attention else {})
 
-    def _encoded(self, source: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    def encoded(self, source: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         """What is seen of the sources, [S, D], and the states that their texts begin with, [B, W]."""
         seen, last = self.encoder(self.dropout(self.source(source)), offsets)
         states = (last,) if isinstance(last, Tensor) else last  # each [2 L, B, D / 2], both directions of a layer

@@ -13,7 +13,7 @@ from framework import no_grad, ops, program
 from framework.tensors import Tensor
 from suites.nlp.models.language_model import LanguageLayer, LanguageModel
 from suites.nlp.models.paged.cache import PageCache, Places, RowProducts, layers_of
-from suites.nlp.models.writing import told
+from suites.nlp.models.writing import WritingModel, told
 
 
 class PagedSteps:
@@ -38,6 +38,11 @@ class PagedSteps:
             matrices.append(model.words.weight)
         self._products = RowProducts(matrices if int8 else ())
         self._run = program(self._step)
+
+    @staticmethod
+    def fits(model: WritingModel) -> bool:
+        """Whether its steps are computed here."""
+        return isinstance(model, LanguageModel)
 
     @staticmethod
     def bytes_of_page(model: LanguageModel, page: int = 16) -> int:
