@@ -62,6 +62,8 @@ class PagedStates:
     def _step(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
         model, products = self._model, self._products
         texts = Places(arrays["offsets"], arrays["tables"], arrays["lengths"])
+        # All data is checked before the first write, so that states are written in place.
+        asked = ops.gather(arrays["ids"], arrays["rows"])
         slots, places = self._cache.slots(texts, arrays["ids"])
         state = ops.gather(self._states, arrays["before"])
         x, fresh = model.cells.with_states(model.words(arrays["ids"]), texts.offsets, state, products.rows)
@@ -70,7 +72,7 @@ class PagedStates:
         head = model.head
         y = products.layer(head, x) if isinstance(head, nn.Linear) else products.rows(x, model.words.weight)
         self._states.set(ops.scatter(self._states, slots, fresh))
-        return told(y) | {"places": places}
+        return told(y) | {"places": places, "asked": asked}
 
 
 class PagedRnn:
@@ -121,25 +123,30 @@ class PagedRnn:
         ids, offsets = arrays["source"], arrays["offsets"]
         slots, places = self._cache.slots(Places(offsets, arrays["tables"], arrays["lengths"]), ids)
         seen, first = self._model.encoded(ids, offsets)
+        spot = slots[:1]
+        before = ops.gather(self._states, spot)  # checked before the first write, as in a step
         self._memory.set(ops.scatter(self._memory, slots, seen))
-        self._states.set(ops.scatter(self._states, slots[:1], first))
-        return {"places": places}
+        self._states.set(ops.scatter(self._states, spot, first))
+        return {"places": places, "before": before}
 
     def _step(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
         model, products = self._model, self._products
         texts = Places(arrays["offsets"], arrays["tables"], arrays["lengths"])
+        # All data is checked before the first write, so that states are written in place.
+        asked = ops.gather(arrays["ids"], arrays["rows"])
         slots, places = self._cache.slots(texts, arrays["ids"])
+        sources = Places(arrays["look_offsets"], arrays["look_tables"], arrays["look_lengths"])
+        _, looked = self._cache.slots(sources, arrays["ids"])
         state = ops.gather(self._states, arrays["before"])
         x, fresh = model.cells.with_states(model.target(arrays["ids"]), texts.offsets, state, products.rows)
         found = ops.paged_attention(
-            products.layer(model.query, x), self._memory, self._memory,
-            arrays["look_offsets"], arrays["look_tables"], arrays["look_lengths"],
-            heads=1, page=self._cache.page, scale=1 / math.sqrt(model.hidden), window=0,
+            products.layer(model.query, x), self._memory, self._memory, sources.offsets, sources.tables,
+            sources.lengths, heads=1, page=self._cache.page, scale=1 / math.sqrt(model.hidden), window=0,
         )  # fmt: skip
         both = ops.gather(ops.concat([found, x], axis=1), arrays["rows"])
         y = products.rows(ops.tanh(products.layer(model.joint, both)), model.target.weight)
         self._states.set(ops.scatter(self._states, slots, fresh))
-        return told(y) | {"places": places}
+        return told(y) | {"places": places, "asked": asked, "looked": looked}
 
 
 def _matrices(model: RecurrentLanguageModel | AttentionRnn) -> list[Tensor]:

@@ -86,6 +86,7 @@ class PagedPairs:
         # All data is checked before the first write, so that states are written in place.
         asked = ops.gather(arrays["ids"], arrays["rows"])
         slots, places = cache.slots(texts, arrays["ids"])
+        _, looked = cache.slots(sources, arrays["ids"])
         x = model.target(arrays["ids"], places)
         for i, layer in enumerate(self._layers):
             own, cross = layer.attention, layer.cross
@@ -102,4 +103,4 @@ class PagedPairs:
             x = layer.around(x, attend, look, product)
         x = ops.gather(x, arrays["rows"])
         x = x if model.decoder_norm is None else model.decoder_norm(x)
-        return told(self._products.rows(x, model.target.words.weight)) | {"asked": asked}
+        return told(self._products.rows(x, model.target.words.weight)) | {"asked": asked, "looked": looked}

@@ -115,16 +115,21 @@ def test_a_copied_page_goes_on_as_its_text_does(name):
     np.testing.assert_array_equal(texts.step({0: 4})[0], expected)
 
 
-@pytest.mark.parametrize("name", ["lstm", "gru that looks"])
+@pytest.mark.parametrize("name", ["lstm", "gru that looks", "transformer"])
 def test_states_are_written_in_place(name):
-    texts = Texts(MODELS[name](), words(9))
-    run, seen = texts.steps._run, []
-    texts.steps._run = lambda arrays: seen.append(arrays) or run(arrays)
-    texts.step({0: 5})
-    texts.step({0: 1})
-    with no_grad():
-        report = run.program_for(seen[-1]).memory_report()
-    assert [place for operator, _, place, _ in report.rows if operator == "scatter"] == ["state"]
+    model = transformer() if name == "transformer" else MODELS[name]()
+    texts = Texts(model, words(9))
+    runs = {"_run": lambda: texts.step({0: 1})}
+    if texts.sources:
+        runs["_read"] = lambda: texts.steps.read(texts.sources[0], texts.source_tables[0][:1])
+    for attribute, go in runs.items():
+        run, seen = getattr(texts.steps, attribute), []
+        setattr(texts.steps, attribute, lambda arrays, run=run, seen=seen: seen.append(arrays) or run(arrays))
+        go()
+        go()
+        with no_grad():
+            report = run.program_for(seen[-1]).memory_report()
+        assert {place for operator, _, place, _ in report.rows if operator == "scatter"} == {"state"}
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru that looks", "three of pairs"])
