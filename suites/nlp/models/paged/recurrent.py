@@ -122,9 +122,9 @@ class PagedRnn:
     def _source(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
         ids, offsets = arrays["source"], arrays["offsets"]
         slots, places = self._cache.slots(Places(offsets, arrays["tables"], arrays["lengths"]), ids)
-        seen, first = self._model.encoded(ids, offsets)
         spot = slots[:1]
         before = ops.gather(self._states, spot)  # checked before the first write, as in a step
+        seen, first = self._model.encoded(ids, offsets)
         self._memory.set(ops.scatter(self._memory, slots, seen))
         self._states.set(ops.scatter(self._states, spot, first))
         return {"places": places, "before": before}
