@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Translations whose steps are shared, against one after the other, and whether they are the same texts.
 
-    python benchmarks/translations.py runs/ende captions.txt [--texts 64] [--rounds 3] [--weights FILE]
+    python benchmarks/translations.py runs/ende captions.txt [--texts 64] [--rounds 3] [--beam 1] [--weights FILE]
 
 In each round, in turns: texts of one client, each behind the one before; the same of eight; of 32. A step reads the
 decoder's weights and the word vectors once, whoever shares it: the floor of a shared step is that of a single one.
@@ -28,15 +28,15 @@ from suites.engine.serving.generation.engine import Engine, EngineLimits, Piece,
 TOGETHER = (1, 8, 32)
 
 
-def written(engine: Engine, texts: list[str], together: int) -> tuple[list[str], int, float]:
+def written(engine: Engine, texts: list[str], together: int, beam: int) -> tuple[list[str], int, float]:
     """What is written to texts, `together` of which are asked for at a time; tokens and seconds."""
     pieces: Queue[tuple[int, Piece]] = Queue()
     found, tokens, asked, left = [""] * len(texts), 0, 0, len(texts)
-    likeliest, start = Sampling(temperature=0.0), time.monotonic()
+    sampling, start = Sampling(temperature=0.0, beam=beam), time.monotonic()
     while left:
         while asked < len(texts) and asked - (len(texts) - left) < together:
             prompt = engine.generator.encode(texts[asked])
-            engine.submit(Wish(prompt, sampling=likeliest), lambda piece, k=asked: pieces.put((k, piece)))
+            engine.submit(Wish(prompt, sampling=sampling), lambda piece, k=asked: pieces.put((k, piece)))
             asked += 1
         k, piece = pieces.get(timeout=120)
         if piece.error is not None:
@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--texts", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--beam", type=int, default=1)
     a = parser.parse_args()
     texts = a.file.read_text(encoding="utf-8").splitlines()[: a.texts]
     model = open_model(a.run, a.weights)
@@ -64,10 +65,10 @@ def main() -> None:
     first = None
     for _ in range(a.rounds):
         for count in TOGETHER:
-            engine = Engine(model.generator(CacheSettings()), EngineLimits(sequences=count), print)
+            engine = Engine(model.generator(CacheSettings()), EngineLimits(sequences=count * a.beam), print)
             engine.warm_up()
             engine.start()
-            found, tokens, seconds = written(engine, texts, count)
+            found, tokens, seconds = written(engine, texts, count, a.beam)
             assert engine.close(10)
             rates[count].append(tokens / seconds)
             first = first or found

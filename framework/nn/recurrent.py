@@ -6,7 +6,7 @@ Letters: T rows of all sequences, B sequences, C features in, D hidden units, S 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from framework.nn.container import LayerList
 from framework.nn.layer import Layer
 from framework.nn.pool import Dropout
 from framework.tensors import Tensor
+
+Product = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class _Cells(Layer):
@@ -40,8 +42,10 @@ class _Cells(Layer):
     def _first_bias(self, hidden: int) -> init.Initializer:
         return init.Constant(0.0)
 
-    def x_gates(self, x: Tensor) -> Tensor:
+    def x_gates(self, x: Tensor, product: Product | None = None) -> Tensor:
         """What the rows themselves give to the gates, as one product.  x: [T, C]; result: [T, S * gates * D]."""
+        if product is not None:
+            return product(x, self.weight_x, self.bias)
         return ops.matmul(x, self.weight_x, self.bias, transpose_b=True)
 
 
@@ -59,11 +63,11 @@ class _LstmCells(_Cells):
         return draw
 
     def forward(
-        self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]
+        self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None], product: Product | None = None
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         h0, c0 = state
         weight = self.weight_drop(self.weight_h)
-        y, h, c, _, cells = ops.lstm(self.x_gates(x), weight, offsets, h0, c0, direction=self.direction)
+        y, h, c, _, cells = ops.lstm(self.x_gates(x, product), weight, offsets, h0, c0, direction=self.direction)
         return y, [h, c], [y, cells]
 
 
@@ -76,11 +80,11 @@ class _GruCells(_Cells):
         self.add_parameter("bias_h", (2 if bidirectional else 1, 3 * hidden), init.Constant(0.0))
 
     def forward(
-        self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]
+        self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None], product: Product | None = None
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         (h0,) = state
         weight = self.weight_drop(self.weight_h)
-        y, h, _ = ops.gru(self.x_gates(x), weight, offsets, self.bias_h, h0, direction=self.direction)
+        y, h, _ = ops.gru(self.x_gates(x, product), weight, offsets, self.bias_h, h0, direction=self.direction)
         return y, [h], [y]
 
 
@@ -126,11 +130,14 @@ class _Recurrent(Layer):
         """W, numbers of the state after a row: those of `with_states`."""
         return len(self.layers) * self.states * self.out_features
 
-    def with_states(self, x: Tensor, offsets: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def with_states(
+        self, x: Tensor, offsets: Tensor, state: Tensor | None = None, product: Product | None = None
+    ) -> tuple[Tensor, Tensor]:
         """y [T, S * D] as of `forward`, and the state after each row, [T, W]; sequences can go on from any of them.
 
         x: [T, C]; offsets: integer [B + 1]; state: [B, W], rows of such states; zeros where it is left out. W holds
-        layer by layer h, and with an LSTM c. NotSupportedError for a layer that runs in both directions.
+        layer by layer h, and with an LSTM c. product: x W^T + b of a layer's input, weight and bias, in place of
+        `ops.matmul`. NotSupportedError for a layer that runs in both directions.
         """
         if self.bidirectional:
             raise NotSupportedError(f"{type(self).__name__}: a layer in both directions cannot go on from a row")
@@ -140,7 +147,9 @@ class _Recurrent(Layer):
             given = [ops.expand_dims(part, axis=0) for part in parts]
         rows: list[Tensor] = []
         for i, layer in enumerate(self.layers):
-            x, _, own = layer(self.drop(x) if i else x, offsets, given[i * self.states : (i + 1) * self.states])
+            x, _, own = layer(
+                self.drop(x) if i else x, offsets, given[i * self.states : (i + 1) * self.states], product
+            )
             rows += own
         return x, ops.concat(rows, axis=1)
 

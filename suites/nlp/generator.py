@@ -11,9 +11,8 @@ import numpy as np
 from framework.errors import AttributeValueError, DataError, NotSupportedError
 from suites.engine.contract.capabilities.generating import CacheSettings, Prompt, Sampling, TextGenerator
 from suites.nlp.models.base import TextModel
-from suites.nlp.models.language_model import LanguageModel
-from suites.nlp.models.paged import PagedPairs, PagedSteps
-from suites.nlp.models.transformer import Transformer
+from suites.nlp.models.paged import Kind, kind_of
+from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems.language_modeling import LanguageModeling
 from suites.nlp.problems.text_to_text import TextToText
 from suites.nlp.problems.writing import WritingProblem
@@ -21,7 +20,8 @@ from suites.nlp.sequences import Sequencer
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.writing import Limits, Search
 from suites.nlp.writing.chats import ChatTemplate
-from suites.nlp.writing.sampling import Sampler
+from suites.nlp.writing.sampling import BeamSearch, Sampler
+from suites.nlp.writing.stops import StopTexts
 
 _TOKENS = 1 << 20  # of a cache at most
 _TEXTS = 64  # of a small translator's cache at most
@@ -39,7 +39,7 @@ class _Generator:
     """What both kinds share; see `suites.engine.contract.capabilities.generating.TextGenerator`.
 
     Args:
-        steps: of the model.
+        steps: of the model, as its `Kind` makes them.
         tokenizer: of what is written.
         limits: of the model.
         context: tokens of a text at most.
@@ -51,7 +51,7 @@ class _Generator:
 
     def __init__(
         self,
-        steps: PagedSteps | PagedPairs,
+        steps: Any,
         tokenizer: Tokenizer,
         limits: Limits,
         context: int,
@@ -79,6 +79,27 @@ class _Generator:
         )
         return Sampler(search, number, prompt)
 
+    def beams(
+        self, sampling: Sampling, results: int, prompt: Sequence[int], room: int, stops: Sequence[str]
+    ) -> BeamSearch:
+        """What chooses the hypotheses of a prompt."""
+        search = Search(
+            beam=sampling.beam,
+            length_penalty=sampling.length_penalty,
+            results=results,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            repetition_penalty=sampling.repetition_penalty,
+            stop_ids=tuple(self.stops),
+        )
+        return BeamSearch(search, prompt, self._limits.stop, room, StopTexts(stops, self.text))
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        self._steps.copy(pages, to)
+
     def step(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Scores and totals; words beyond the vocabulary, which a model may have rows for, are left out."""
         scores, totals = self._steps(arrays)
@@ -90,6 +111,7 @@ class LanguageGenerator(_Generator):
 
     Args:
         model: what writes.
+        kind: what computes its steps.
         problem: whether texts open with a token.
         sequencer: texts to tokens.
         limits: of the model.
@@ -103,7 +125,8 @@ class LanguageGenerator(_Generator):
 
     def __init__(
         self,
-        model: LanguageModel,
+        model: WritingModel,
+        kind: Kind,
         problem: LanguageModeling,
         sequencer: Sequencer,
         limits: Limits,
@@ -111,8 +134,8 @@ class LanguageGenerator(_Generator):
     ) -> None:
         self._problem, self._sequencer = problem, sequencer
         assert model.max_length is not None
-        cache = _cache(settings, PagedSteps.bytes_of_page(model, settings.page), _TOKENS)
-        steps = PagedSteps(model, pages=cache.pages, page=cache.page, int8=settings.int8)
+        cache = _cache(settings, kind.page_bytes(settings.page), _TOKENS)
+        steps = kind.make(model, pages=cache.pages, page=cache.page, int8=settings.int8)
         super().__init__(steps, sequencer.tokenizer, limits, model.max_length, cache, problem.search.stop_ids)
 
     @cached_property
@@ -141,10 +164,11 @@ class LanguageGenerator(_Generator):
 
 
 class TranslationGenerator(_Generator):
-    """A Transformer with its tokenizers: a prompt is a source, and what is written a translation or summary of it.
+    """A model of pairs with its tokenizers: a prompt is a source, and what is written a translation or summary of it.
 
     Args:
-        model: what writes; `PagedPairs.fits` it.
+        model: what writes.
+        kind: what computes its steps.
         problem: how texts end.
         sequencer: texts to tokens.
         limits: of the model.
@@ -158,7 +182,8 @@ class TranslationGenerator(_Generator):
 
     def __init__(
         self,
-        model: Transformer,
+        model: WritingModel,
+        kind: Kind,
         problem: TextToText,
         sequencer: Sequencer,
         limits: Limits,
@@ -168,9 +193,9 @@ class TranslationGenerator(_Generator):
         assert context is not None
         self._sequencer, self.longest_source = sequencer, context
         most = _TEXTS * 2 * (context + settings.page)
-        cache = _cache(settings, PagedPairs.bytes_of_page(model, settings.page), min(most, _TOKENS))
-        self._pairs = PagedPairs(model, pages=cache.pages, page=cache.page, int8=settings.int8)
-        super().__init__(self._pairs, sequencer.writing, limits, context, cache, problem.search.stop_ids)
+        cache = _cache(settings, kind.page_bytes(settings.page), min(most, _TOKENS))
+        steps = kind.make(model, pages=cache.pages, page=cache.page, int8=settings.int8)
+        super().__init__(steps, sequencer.writing, limits, context, cache, problem.search.stop_ids)
 
     def encode(self, text: str) -> Prompt:
         """The source's tokens with the one that closes it, and the token that what is written begins with.
@@ -189,17 +214,19 @@ class TranslationGenerator(_Generator):
 
     def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
         """Write what is kept of a source to its pages."""
-        self._pairs.read(source, pages)
+        self._steps.read(source, pages)
 
 
 def generator_of(
     model: TextModel, problem: WritingProblem, sequencer: Sequencer, limits: Limits
 ) -> Callable[[CacheSettings], TextGenerator] | None:
     """What makes a generator of a model; None of one whose steps are not computed in pages."""
-    if isinstance(model, LanguageModel) and isinstance(problem, LanguageModeling):
-        return lambda settings: LanguageGenerator(model, problem, sequencer, limits, settings)
-    if isinstance(model, Transformer) and isinstance(problem, TextToText) and PagedPairs.fits(model):
-        return lambda settings: TranslationGenerator(model, problem, sequencer, limits, settings)
+    if not isinstance(model, WritingModel) or model.max_length is None or (kind := kind_of(model)) is None:
+        return None
+    if model.tables is None and isinstance(problem, LanguageModeling):
+        return lambda settings: LanguageGenerator(model, kind, problem, sequencer, limits, settings)
+    if model.tables is not None and isinstance(problem, TextToText):
+        return lambda settings: TranslationGenerator(model, kind, problem, sequencer, limits, settings)
     return None
 
 

@@ -52,6 +52,22 @@ class SpanCrossEntropy:
         }
 
 
+def coverage_loss(attention: Tensor, offsets: Tensor, targets: Tensor) -> Loss:
+    """How much is looked at again: the mean over words of sum_i min(a_i, c_i) (See et al. 2017, equation 12).
+
+    c_i is all the attention that place i of the source got from the words before (equation 10).
+
+    Args:
+        attention: [T, L], of each target word by place in its source.
+        offsets: integer [B + 1], of the targets.
+        targets: int64 [T]; IGNORED counts nothing.
+    """
+    begun = ops.cast(ops.greater(ops.ragged_positions(offsets, attention), 0), attention.dtype)
+    summed = ops.linear_scan(ops.expand_dims(begun, axis=1) + ops.full_like(attention, value=0.0), attention, axis=0)
+    again = ops.sum(ops.minimum(attention, summed - attention), axes=(1,))
+    return over_sequences(again, targets, ops.cast(ops.not_equal(targets, IGNORED), "float32"))
+
+
 def over_sequences(each: Tensor, targets: Tensor, counted: Tensor | None) -> Loss:
     """The mean of a number for each sequence, [B].
 

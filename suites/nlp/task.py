@@ -165,6 +165,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled ragged batches of a fixed number of sequences, or bounded by their tokens."""
         self._problem.check_training(self._train_set)
+        self._problem.check_evaluation(self._eval_set)
         if self._distillation is None or not self._distillation.begun:  # batches to calibrate on, say
             encoded = self._encoded(self._train_set)
             samples: Dataset | RandomDataset = self._problem.drawn(encoded)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def options(prog: str | None = None) -> argparse.ArgumentParser:
     """Return what the command line takes."""
-    from suites.engine.command_line import Defaults, add_import_option
+    from suites.engine.command_line import Defaults, add_import_option, add_others_option
     from suites.engine.hosts.devices import add_device_option, add_products_option
 
     parser = argparse.ArgumentParser(
@@ -34,6 +34,7 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--fetch", action="store_true", help="fetch published weights that are not here")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best; of one model")
+    add_others_option(parser)
     parser.add_argument("--name", help="of the model, in paths and answers; by default the folder's; of one model")
     parser.add_argument(
         "--memory-mb", type=float, help="for all models: weights, arenas, caches; by default the machine's"
@@ -110,8 +111,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             print(f"error: {error}; install what serving needs: {install_command(extra)}", file=sys.stderr)
             return 2
 
-        if len(a.models) > 1 and (a.name or a.weights):
-            raise ConfigError("serve: --name and --weights are of one model; name each as NAME=FOLDER")
+        if len(a.models) > 1 and (a.name or a.weights or a.others):
+            raise ConfigError("serve: --name, --weights and --with are of one model; name each as NAME=FOLDER")
         for name in ("memory_mb", "look_seconds"):
             if getattr(a, name) is not None and not getattr(a, name) > 0:
                 raise AttributeValueError(f"serve: --{name.replace('_', '-')} is {getattr(a, name):g}; it is above 0")
@@ -184,7 +185,7 @@ def _opener(a: argparse.Namespace) -> Callable[[Path], Model]:
 
         if a.fetch and not path.exists():
             named_run(str(path), fetch_all=True)
-        model = open_model(path, a.weights, device=a.device, products=a.products)
+        model = open_model(path, a.weights, device=a.device, products=a.products, others=a.others)
         if a.threads is not None:  # after a run's config, which may set it too
             set_num_threads(a.threads)
         return model

@@ -27,7 +27,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     def start() -> int:
         from framework.atomic import write_text
-        from suites.nlp.datasets.packed import texts_in
+        from suites.nlp.datasets.found import texts_in
         from suites.nlp.tokenizers import SubwordTokenizer
 
         tokenizer = SubwordTokenizer(a.size, a.pieces, a.lower_case)

@@ -12,9 +12,9 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.data.intake.texts import decoded, numbered_lines, unique_keys
-from suites.engine.data.sources import read_file
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
+from suites.nlp.datasets.packed import read_packed
 
 _log = logging.getLogger(__name__)
 _SHOWN = 12  # labels in a message
@@ -159,14 +159,17 @@ register_role("dataset", TextDataset, doc="Labelled texts, tagged sentences, que
 
 
 def read_text(path: str) -> str:
-    """A text file, also inside a zip, without its byte-order mark; DataError where it is no UTF-8 and has no mark."""
-    return decoded(read_file(path, "data_bytes"), path)
+    """A text file, also inside a zip, or `.gz`, without its byte-order mark.
+
+    Raises DataError where it is no UTF-8 and has no mark.
+    """
+    return decoded(read_packed(path), path)
 
 
 def read_lines(
     path: str, share: float = 0.0, left_out: Tally | None = None, encoding: str | None = None
 ) -> list[tuple[int, str]]:
-    """(number from 1, line without its end) of a text file, also inside a zip; see `numbered_lines`.
+    """(number from 1, line without its end) of a text file, also inside a zip, or `.gz`; see `numbered_lines`.
 
     Args:
         path: of the file.
@@ -174,8 +177,7 @@ def read_lines(
         left_out: where these are noted.
         encoding: of the file where no byte-order mark says it; None for UTF-8.
     """
-    data = read_file(path, "data_bytes")
-    return numbered_lines(data, path, encoding, ENCODING, max_skipped=share, left_out=left_out)
+    return numbered_lines(read_packed(path), path, encoding, ENCODING, max_skipped=share, left_out=left_out)
 
 
 def parse_json(where: str, text: str) -> Any:

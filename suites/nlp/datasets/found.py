@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from framework.errors import ConfigError, DataError
 from suites.engine.data.intake.naming import ending
 from suites.engine.data.intake.tables import MISSING, Row, dialect_in, refuse_comments, repeated, rows_in
-from suites.engine.data.intake.texts import decoded, json_in, lines_of
+from suites.engine.data.intake.texts import decoded, json_in, lines_of, numbered_lines
 from suites.engine.data.skipping import OtherKindError
-from suites.engine.data.sources import read_file
 from suites.engine.names import did_you_mean, listing
 from suites.nlp.datasets.base import ENCODING, parse_json
+from suites.nlp.datasets.packed import read_packed, unpacked_name
 
 _log = logging.getLogger(__name__)
 JSON_LINES = (".jsonl", ".ndjson", ".jsonlines")
@@ -68,8 +68,27 @@ def is_missing(cell: str | None) -> bool:
 
 
 def read_table(path: str, encoding: str | None = None) -> Table:
-    """The rows of a CSV, TSV, JSON or JSON-lines file, also inside a zip; DataError where it is none."""
-    return table_of(read_file(path, "data_bytes"), path, encoding)
+    """The rows of a CSV, TSV, JSON or JSON-lines file, also inside a zip, or `.gz`; DataError where it is none."""
+    return table_of(read_packed(path), unpacked_name(path), encoding)
+
+
+def texts_in(path: str, columns: Sequence[str] = ()) -> Iterator[str]:
+    """The lines of a text file; of a table the cells of `columns`, or of all where none is named.
+
+    Raises ConfigError for a column that is not there.
+    """
+    data, name = read_packed(path), unpacked_name(path)
+    if ending(name) not in TABLES:
+        if columns:
+            raise ConfigError(f"{path}: is no table, so it has no columns; take --column away")
+        yield from (line for _, line in numbered_lines(data, path))
+        return
+    table = table_of(data, name)
+    for column in columns:
+        if column not in table.names:
+            raise ConfigError(f"{path}: has no column '{column}'; there are {listing(table.names)}")
+    for column in columns or table.names:
+        yield from table.column(column)
 
 
 def table_of(data: bytes, path: str, encoding: str | None = None, known: Collection[str] = ()) -> Table:

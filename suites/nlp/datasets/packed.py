@@ -1,19 +1,14 @@
-"""Text files that may be compressed by gzip, as parallel corpora come."""
+"""Text files that may be compressed by gzip, as large sets come."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from framework import limits
 from framework.data.logs.inflate import gzip_blocks
-from framework.errors import ConfigError, DataError
-from suites.engine.data.intake.naming import ending
-from suites.engine.data.intake.texts import numbered_lines
+from framework.errors import DataError
 from suites.engine.data.sources import read_file
-from suites.engine.names import listing
-from suites.nlp.datasets.found import TABLES, table_of
 
 
 def read_packed(path: str) -> bytes:
@@ -36,22 +31,3 @@ def read_packed(path: str) -> bytes:
 def unpacked_name(path: str) -> str:
     """The path without `.gz`, whose ending says what is in it."""
     return path[:-3] if path.lower().endswith(".gz") else path
-
-
-def texts_in(path: str, columns: Sequence[str] = ()) -> Iterator[str]:
-    """The lines of a text file; of a table the cells of `columns`, or of all where none is named.
-
-    Raises ConfigError for a column that is not there.
-    """
-    data, name = read_packed(path), unpacked_name(path)
-    if ending(name) not in TABLES:
-        if columns:
-            raise ConfigError(f"{path}: is no table, so it has no columns; take --column away")
-        yield from (line for _, line in numbered_lines(data, path))
-        return
-    table = table_of(data, name)
-    for column in columns:
-        if column not in table.names:
-            raise ConfigError(f"{path}: has no column '{column}'; there are {listing(table.names)}")
-    for column in columns or table.names:
-        yield from table.column(column)

@@ -52,7 +52,7 @@ class Tsv(RowDataset):
     """Rows of a tab-separated file; nothing is quoted.
 
     Args:
-        path: the file, also inside a zip (`data/nlp/sst2/sst2.zip/train.tsv`).
+        path: the file, also inside a zip or as `.gz` (`data/nlp/sst2/sst2.zip/train.tsv`).
         text: column of the text.
         pair: column of the second text; null for single texts.
         label: column of the label; null where there is none.
@@ -84,8 +84,9 @@ class Tsv(RowDataset):
         if columns is None:
             if not lines:
                 raise DataError(f"Tsv {path}: the file is empty; expected a line with the names of the columns")
-            columns = lines[0][1].split(separator)
-            lines = lines[1:]
+            columns = [name.strip() for name in lines.pop(0)[1].split(separator)]
+        elif lines:
+            _expect_no_header(f"{path}:{lines[0][0]}", lines[0][1].split(separator), columns)
         places = _places(f"Tsv {path}", columns, _roles(text, pair, label, group, negatives))
 
         def example(line: tuple[int, str]) -> Labelled:
@@ -103,7 +104,7 @@ class Csv(RowDataset):
     A quote that is opened and not closed costs the row that it stands in, not those behind it.
 
     Args:
-        path: the file, also inside a zip.
+        path: the file, also inside a zip or as `.gz`.
         text: column of the text.
         pair: column of the second text; null for single texts.
         label: column of the label; null where there is none.
@@ -139,6 +140,8 @@ class Csv(RowDataset):
             if not rows or rows[0].wrong:
                 raise DataError(f"Csv {path}: has no first line with the names of the columns")
             columns = [name.strip() for name in rows.pop(0).cells]
+        elif rows:
+            _expect_no_header(f"{path}:{rows[0].line}", rows[0].cells, columns)
         names = columns
         places = _places(f"Csv {path}", names, _roles(text, pair, label, group, negatives))
 
@@ -157,7 +160,7 @@ class JsonLines(RowDataset):
     """A JSON object in each line, such as OCNLI's.
 
     Args:
-        path: the file, also inside a zip.
+        path: the file, also inside a zip or as `.gz`.
         text: key of the text.
         pair: key of the second text; null for single texts.
         label: key of the label, text or a number; null where there is none.
@@ -202,7 +205,7 @@ class TextLines(RowDataset):
     """Plain text, an example in each line that is not empty, without labels; for a student's teacher to label.
 
     Args:
-        path: the file, also inside a zip.
+        path: the file, also inside a zip or as `.gz`.
         pair: each line holds two texts with a tab between them.
         max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
         encoding: of the file where no byte-order mark says it; null for UTF-8.
@@ -241,6 +244,14 @@ def _made(cells: Mapping[str, str]) -> Labelled:
     return Labelled(**own, negatives=others)
 
 
+def _expect_no_header(where: str, cells: Sequence[str], columns: Sequence[str]) -> None:
+    """DataError where `columns` are given and the file's first line has them too, which would be taken for a row."""
+    if [cell.strip() for cell in cells] == list(columns):
+        raise DataError(
+            f"{where}: is the names of the columns, which `columns` is for a file without; leave `columns` out"
+        )
+
+
 def _places(where: str, columns: Sequence[str], roles: Mapping[str, str | None]) -> dict[str, int]:
     """The column of each role that has one; ConfigError where there is none of this name, or several."""
     found = {}
@@ -248,7 +259,12 @@ def _places(where: str, columns: Sequence[str], roles: Mapping[str, str | None])
         if name is None:
             continue
         if name not in columns:
-            raise ConfigError(f"{where}: no column is called '{name}'{_suggest(name, columns)}")
+            hint = _suggest(name, columns)
+            if len(columns) == 1 and len(roles) > 1:
+                hint += "; if its lines hold more columns, say what stands between them"
+            raise ConfigError(
+                f"{where}: no column is called '{name}'{hint}; `columns` names those of a file without names"
+            )
         if name in repeated(columns):
             raise ConfigError(f"{where}: {columns.count(name)} columns are called '{name}'; rename all but one")
         found[role] = columns.index(name)

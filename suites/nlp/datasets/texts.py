@@ -25,6 +25,7 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.nlp.datasets.base import ENCODING, Labelled
 from suites.nlp.datasets.found import TABLES, Table, columns_of, is_missing, read_table
+from suites.nlp.datasets.packed import unpacked_name
 from suites.nlp.datasets.rows import RowDataset
 
 _log = logging.getLogger(__name__)
@@ -162,14 +163,14 @@ def _find(root: str) -> _Found:
     """The files of a set."""
     path = find_data(root)
     if path.is_file() and path.suffix.lower() != ".zip":
-        if ending(path.name) not in (*TABLES, ".txt"):
-            raise DataError(f"Texts {root}: takes {listing(TABLES)} files, folders and zips")
+        if ending(unpacked_name(path.name)) not in (*TABLES, ".txt"):
+            raise DataError(f"Texts {root}: takes {listing(TABLES)} files, also as .gz, folders and zips")
         return _Found(root, {"": str(path)})
     source = open_source(root)
-    tables = [name for name in source.names() if ending(name) in TABLES]
+    tables = [name for name in source.names() if ending(unpacked_name(name)) in TABLES]
     parts: dict[str, str] = {}
     for name in tables:
-        part = part_in(stem(name))
+        part = part_in(stem(unpacked_name(name)))
         if part is not None:
             parts.setdefault(part, f"{source.root}/{name}")
     if "train" in parts and len(parts) > 1:

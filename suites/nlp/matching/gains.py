@@ -34,7 +34,7 @@ class Gains:
         wrong = [f"{name}: {score}" for name, score in (scores or {}).items() if not 0 <= score <= highest]
         if wrong:
             raise AttributeValueError(f"{who}: scores has {wrong[0]}; each must be from 0 to highest, {highest:g}")
-        self._positive, self._scores, self.highest, self._who = positive, scores, highest, who
+        self._positive, self._scores, self.highest = positive, scores, highest
 
     def __call__(self, examples: Sequence[Labelled], name_of: Callable[[int], str]) -> np.ndarray:
         """float32 [N]; DataError with file and line for a label that says nothing, or a number out of range."""
@@ -45,6 +45,9 @@ class Gains:
                 f"{name_of(0)}: no row of the file is labelled {listing(unseen)} (problem.positive); its labels are "
                 f"{listing(sorted(labels)[:12])}"
             )
+        if "" in labels and len(labels) > 1:  # where no row has one, there are none
+            at = next(i for i, example in enumerate(examples) if not example.label)
+            raise DataError(f"{name_of(at)}: its label is empty, and other rows have one; fill it, or take the row out")
         return np.array([self._of(example.label, name_of(i)) for i, example in enumerate(examples)], np.float32)
 
     def _of(self, label: str, where: str) -> float:

@@ -21,6 +21,9 @@ class Ensemble(WritingModel):
     Args:
         members: two or more, all with a source or all without.
 
+    Attributes:
+        words: V, that all members know.
+
     Raises AttributeValueError for others.
     """
 
@@ -42,7 +45,7 @@ class Ensemble(WritingModel):
         self.past_width, self.memory_width = sum(self._pasts), sum(self._memories)
         places = [member.max_length for member in members if member.max_length is not None]
         self.max_length = min(places) if places else None
-        self._words = self.vocab_size if self.tables is None else self.tables[1]
+        self.words = self.vocab_size if self.tables is None else self.tables[1]
 
     def forward(self, *args: Tensor) -> Tensor:
         """The mean of the members' logits, [T, V]; see `WritingModel`."""
@@ -69,7 +72,7 @@ class Ensemble(WritingModel):
         return told(logits) | kept
 
     def _mean(self, logits: Sequence[Tensor]) -> Tensor:
-        return _sum([each[:, : self._words] for each in logits]) / float(len(logits))
+        return _sum([each[:, : self.words] for each in logits]) / float(len(logits))
 
 
 def _sum(parts: Sequence[Tensor]) -> Tensor:

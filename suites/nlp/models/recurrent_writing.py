@@ -15,7 +15,7 @@ from suites.engine.registry import register
 from suites.nlp.models.copying import Copying, numbered, numbers_of
 from suites.nlp.models.outputs import States, TreeSoftmax, output_layer
 from suites.nlp.models.recurrent import Cell
-from suites.nlp.models.writing import WritingModel, expect_positive, told
+from suites.nlp.models.writing import Watched, WritingModel, expect_positive, told
 
 _CELLS = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -190,7 +190,7 @@ class AttentionRnn(WritingModel):
         dropout: of word vectors, between layers and before the output.
         shared: one table of word vectors for both sides; source_words and target_words are then equal.
         max_length: words of a sequence at most.
-        copying: a word may be copied from the source, by this attention (See et al. 2017, without their coverage); both
+        copying: a word may be copied from the source, by this attention (See et al. 2017, section 2.2); both
             sides then have one vocabulary.
     """
 
@@ -244,15 +244,23 @@ class AttentionRnn(WritingModel):
 
         source: int64 [S]; target: int64 [T]; source_offsets, target_offsets: integer [B + 1]; result: [T, V].
         """
-        memory, first = self._encoded(source, source_offsets)
+        if self.copies:
+            return self.watched(source, source_offsets, target, target_offsets).logits
+        memory, first = self.encoded(source, source_offsets)
+        x, _ = self.cells.with_states(self.dropout(self.target(target)), target_offsets, first)
+        return self._logits(self._joined(x, self._looked(x, memory, target_offsets, source_offsets)))
+
+    def watched(self, source: Tensor, source_offsets: Tensor, target: Tensor, target_offsets: Tensor) -> Watched:
+        """See `WritingModel.watched`."""
+        if not self.copies:
+            return super().watched(source, source_offsets, target, target_offsets)
+        memory, first = self.encoded(source, source_offsets)
         given = self.dropout(self.target(target))
         x, _ = self.cells.with_states(given, target_offsets, first)
-        if not self.copies:
-            return self._logits(self._joined(x, self._looked(x, memory, target_offsets, source_offsets)))
         found, weights = self._watched(x, memory, target_offsets, source_offsets)
         texts = ops.ragged_segments(target_offsets, x)
         logits = self._logits(self._joined(x, found))
-        return self.copying(logits, (found, x, given), weights, texts, source, source_offsets)
+        return Watched(self.copying(logits, (found, x, given), weights, texts, source, source_offsets), weights)
 
     def step(
         self,
@@ -271,7 +279,7 @@ class AttentionRnn(WritingModel):
         attention: bool = False,
     ) -> dict[str, Tensor]:
         """See `WritingModel.step`; behind each word of a source stands the state that its text begins with."""
-        seen, first = self._encoded(source, source_offsets)
+        seen, first = self.encoded(source, source_offsets)
         encoded = ops.concat([seen, ops.segment_spread(first, source_offsets, seen)], axis=1)
         encoded = numbered(encoded, source) if self.copies else encoded
         known = ops.concat([memory, encoded], axis=0)
@@ -294,7 +302,7 @@ class AttentionRnn(WritingModel):
             logits = self.copying(logits, (found, x, given), weights, texts, source_words, memory_offsets)
         return told(logits) | more | ({"attention": weights} if attention else {})
 
-    def _encoded(self, source: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    def encoded(self, source: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         """What is seen of the sources, [S, D], and the states that their texts begin with, [B, W]."""
         seen, last = self.encoder(self.dropout(self.source(source)), offsets)
         states = (last,) if isinstance(last, Tensor) else last  # each [2 L, B, D / 2], both directions of a layer

@@ -17,7 +17,7 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.copying import Copying, numbered, numbers_of
-from suites.nlp.models.writing import WritingModel, told
+from suites.nlp.models.writing import Watched, WritingModel, told
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Transformer(WritingModel):
         max_length: tokens of a sequence at most.
         relative: with a number, attention of each side to itself knows how far words are apart, up to so far, in place
             of sines and cosines of places (Shaw et al. 2018; 16 there); null for these.
-        copying: a word may be copied from the source (See et al. 2017, without their coverage); both sides then have
+        copying: a word may be copied from the source (See et al. 2017, section 2.2); both sides then have
             one vocabulary.
         start: target id that decoding begins with.
         stop: target id that ends a sequence.
@@ -175,13 +175,27 @@ class Transformer(WritingModel):
 
     def decode(self, encoded: Encoded, target: Tensor, offsets: Tensor, rows: Tensor | None = None) -> Tensor:
         """Logits [T, V] of target words, int64 [T], with offsets [B + 1]; or of `rows` alone, int64 [M]: [M, V]."""
-        x = given = self.target(target, ops.ragged_positions(offsets, target))
-        for layer in self.decoder:
-            x = layer(x, offsets, encoded.memory, encoded.offsets)
+        x, given = self._decoded(encoded, target, offsets)
         if not self.copies:
             return self._logits(x if rows is None else ops.gather(x, rows))
         about = (self.copy_key(encoded.memory), encoded.memory, encoded.words)
-        return self._copied(x, given, offsets, about, encoded.offsets, rows)
+        return self._copied(x, given, offsets, about, encoded.offsets, rows).logits
+
+    def watched(self, source: Tensor, source_offsets: Tensor, target: Tensor, target_offsets: Tensor) -> Watched:
+        """See `WritingModel.watched`."""
+        if not self.copies:
+            return super().watched(source, source_offsets, target, target_offsets)
+        encoded = self.encode(source, source_offsets)
+        x, given = self._decoded(encoded, target, target_offsets)
+        about = (self.copy_key(encoded.memory), encoded.memory, encoded.words)
+        return self._copied(x, given, target_offsets, about, encoded.offsets, None)
+
+    def _decoded(self, encoded: Encoded, target: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+        """What the last decoder layer gives, and the vectors of the target's words, [T, D] each."""
+        x = given = self.target(target, ops.ragged_positions(offsets, target))
+        for layer in self.decoder:
+            x = layer(x, offsets, encoded.memory, encoded.offsets)
+        return x, given
 
     def step(
         self,
@@ -220,7 +234,7 @@ class Transformer(WritingModel):
             fresh += own
         if self.copies:
             source_of = (known[-3], known[-2], numbers_of(known[-1]))
-            logits = self._copied(x, given, groups, source_of, memory_offsets, rows)
+            logits = self._copied(x, given, groups, source_of, memory_offsets, rows).logits
         else:
             logits = self._logits(ops.gather(x, rows))
         found = told(logits) | {"fresh": ops.concat(fresh, axis=1), "encoded": encoded}
@@ -246,8 +260,8 @@ class Transformer(WritingModel):
         about: tuple[Tensor, Tensor, Tensor],
         source_offsets: Tensor,
         rows: Tensor | None,
-    ) -> Tensor:
-        """Log-probabilities [R, V] of rows of x [T, D], which were `given` [T, D], cut by groups, integer [B + 1].
+    ) -> Watched:
+        """Log-probabilities and attention of rows of x [T, D], which were `given` [T, D], cut by groups [B + 1].
 
         about: keys and rows [S, D] of the sources, and their words, int64 [S].
         """
@@ -259,7 +273,7 @@ class Transformer(WritingModel):
         parts = (looked, s, given, weights, texts)
         looked, s, given, weights, texts = parts if rows is None else (ops.gather(each, rows) for each in parts)
         logits = ops.matmul(s, self.target.words.weight, transpose_b=True)
-        return self.copying(logits, (looked, s, given), weights, texts, words, source_offsets)
+        return Watched(self.copying(logits, (looked, s, given), weights, texts, words, source_offsets), weights)
 
     def _logits(self, x: Tensor) -> Tensor:
         x = x if self.decoder_norm is None else self.decoder_norm(x)

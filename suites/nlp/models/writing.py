@@ -5,13 +5,20 @@ Letters: T new words, N hypotheses, P rows that are kept, W numbers of a row, R 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from framework import ops
 from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensors import Tensor
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.outputs import States
+
+
+class Watched(NamedTuple):
+    """Logits [T, V] of the words after T target words, and their attention [T, L] by place in their sources."""
+
+    logits: Tensor
+    attention: Tensor
 
 
 class WritingModel(TextModel):
@@ -44,6 +51,13 @@ class WritingModel(TextModel):
         By default NotSupportedError: losses without logits are for language models.
         """
         raise NotSupportedError(f"{type(self).__name__}: is no language model, so it tells no states of its words")
+
+    def watched(self, source: Tensor, source_offsets: Tensor, target: Tensor, target_offsets: Tensor) -> Watched:
+        """Logits as `forward` gives them, and the attention by which a model that `copies` copies.
+
+        By default NotSupportedError.
+        """
+        raise NotSupportedError(f"{type(self).__name__}: copies nothing, so it has no attention to copy by")
 
     def step(self, *args: Any, **arrays: Any) -> dict[str, Tensor]:
         """The next words' scores, of arrays as a `Writer` gives them.

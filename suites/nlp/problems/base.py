@@ -83,6 +83,9 @@ class Problem(ABC):
     def check_training(self, dataset: TextDataset[Any]) -> None:  # noqa: B027  (an offer, not a duty)
         """Raise DataError for a training set that teaches nothing."""
 
+    def check_evaluation(self, dataset: TextDataset[Any]) -> None:  # noqa: B027  (an offer, not a duty)
+        """Raise DataError for an evaluation set that `metric` can say nothing of; asked before training."""
+
     @abstractmethod
     def classes(self, dataset: TextDataset[Any]) -> list[str]:
         """The names of the classes that a training set shows, in the model's order; empty where there are none."""

@@ -11,6 +11,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.nlp.datasets import Labelled, TextDataset
 from suites.nlp.matching.gains import Gains, numbers_of
 from suites.nlp.matching.groups import Grouped, WithNegatives, collate_groups
+from suites.nlp.metrics.ranking import Judged
 from suites.nlp.problems.classification import RowProblem
 from suites.nlp.sequences import Encoded, Sequence_
 
@@ -43,10 +44,61 @@ class MatchedProblem(RowProblem):
         """Lays all sequences of all samples end to end."""
         return collate_groups
 
+    def parse(self, line: str) -> Labelled:
+        """See `RowProblem.parse`; DataError for an empty text, which would get a score like any other."""
+        return _not_empty(super().parse(line))
+
+    def from_json(self, value: Any) -> Labelled:
+        """See `RowProblem.from_json`; DataError for an empty text."""
+        return _not_empty(super().from_json(value))
+
+    def expect_judged(self, dataset: TextDataset[Labelled], judged: Judged) -> None:
+        """Raise DataError for a set of which nothing can be said; see `VectorScores` for `judged`."""
+        self._expect_texts(dataset.examples, dataset.name_of)
+        gains = self._gains(dataset.examples, dataset.name_of)
+        if judged == "scores":
+            self._expect_different(dataset, gains)
+        elif judged == "corpus":
+            if not (gains > 0).any() or len({example.pair for example in dataset.examples}) < 2:
+                raise DataError(
+                    f"{dataset.path}: there is one second text, or none that fits its first one, so nothing is to be "
+                    "found; judge on more rows"
+                )
+        else:
+            groups = groups_of(dataset.examples)
+            fitting, others = set(groups[gains > 0].tolist()), set(groups[gains == 0].tolist())
+            if not fitting & others:
+                raise DataError(
+                    f"{dataset.path}: no query has rows that fit and rows that do not, so nothing is to be ranked; "
+                    "rows of one query share their `group`, or their first text; `negatives` are for training alone"
+                )
+
+    def expect_scores(self, dataset: TextDataset[Labelled]) -> None:
+        """Raise DataError for a set whose rows all have one score, from whose order nothing can be learned."""
+        self._expect_different(dataset, self._gains(dataset.examples, dataset.name_of))
+
+    def _expect_different(self, dataset: TextDataset[Labelled], gains: np.ndarray) -> None:
+        if float(np.ptp(gains)) == 0:
+            raise DataError(
+                f"{dataset.path}: all rows have the score {float(gains[0]):g}, so none is higher than another; give "
+                "rows of different scores, or see problem.scores"
+            )
+
     def rows_of_pairs(
         self, examples: Sequence[Labelled], name_of: Callable[[int], str]
     ) -> tuple[list[int], dict[str, np.ndarray]]:
         """The rows that are pairs, which of them fit, and their arrays; DataError for an empty text."""
+        self._expect_texts(examples, name_of)
+        gains = self._gains(examples, name_of)
+        rows = {
+            "gains": gains,
+            "targets": gains / np.float32(self._gains.highest),
+            "groups": groups_of(examples),
+            "example": np.arange(len(examples), dtype=np.int64),
+        }
+        return np.flatnonzero(gains > 0).tolist(), rows
+
+    def _expect_texts(self, examples: Sequence[Labelled], name_of: Callable[[int], str]) -> None:
         for i, example in enumerate(examples):
             for side, text in (("first", example.text), ("second", example.pair)):
                 if text is None:
@@ -56,15 +108,6 @@ class MatchedProblem(RowProblem):
                     )
                 if not text.strip():
                     raise DataError(f"{name_of(i)}: its {side} text is empty; take the row out")
-        gains = self._gains(examples, name_of)
-        groups = numbers_of([example.group or example.text for example in examples])
-        rows = {
-            "gains": gains,
-            "targets": gains / np.float32(self._gains.highest),
-            "groups": groups,
-            "example": np.arange(len(examples), dtype=np.int64),
-        }
-        return np.flatnonzero(gains > 0).tolist(), rows
 
     def negatives_of(self, examples: Sequence[Labelled], rows: Mapping[str, np.ndarray]) -> dict[int, list[int]]:
         """By the number of a group, its rows that are hard negatives."""
@@ -73,6 +116,18 @@ class MatchedProblem(RowProblem):
             if gain == 0 and (self._negative is None or examples[i].label in self._negative):
                 found.setdefault(group, []).append(i)
         return found
+
+
+def _not_empty(example: Labelled) -> Labelled:
+    for side, text in (("first", example.text), ("second", example.pair)):
+        if text is not None and not text.strip():
+            raise DataError("the text is empty" if example.pair is None else f"the {side} text is empty")
+    return example
+
+
+def groups_of(examples: Sequence[Labelled]) -> np.ndarray:
+    """int64 [N]: the number of each row's query, which its `group` names, or else its first text."""
+    return numbers_of([example.group or example.text for example in examples])
 
 
 class Texts(Grouped):

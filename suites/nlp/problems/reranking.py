@@ -28,7 +28,7 @@ from suites.nlp.problems.matched import MatchedProblem, Texts, expect_samples
 from suites.nlp.sequences import Encoded, Sequencer
 
 
-@register("problem")
+@register("problem", exclusive=(("positive", "scores"),))
 class Reranking(MatchedProblem):
     """A score for each pair of a query and a text, by which the texts of a query are ranked.
 
@@ -41,6 +41,7 @@ class Reranking(MatchedProblem):
         highest: the largest number that a label may be.
         hard: texts that do not fit beside each that does, drawn anew in each epoch; not for `Pointwise`.
         main: the figure that decides which weights are best.
+        scores: what each label is worth, in place of `positive`.
     """
 
     def __init__(
@@ -50,8 +51,9 @@ class Reranking(MatchedProblem):
         highest: float = 1.0,
         hard: int = 4,
         main: str = "map",
+        scores: dict[str, float] | None = None,
     ) -> None:
-        super().__init__(True, Gains(positive, None, highest, "Reranking"), None, hard)
+        super().__init__(True, Gains(positive, scores, highest, "Reranking"), None, hard)
         self._loss = loss or Listwise()
         if self._loss.grouped and not hard:
             raise AttributeValueError(f"Reranking: hard is 0; {type(self._loss).__name__} takes 1 or more")
@@ -61,6 +63,10 @@ class Reranking(MatchedProblem):
     def classes(self, dataset: TextDataset[Labelled]) -> list[str]:
         """One name: what the single output is."""
         return ["score"]
+
+    def check_evaluation(self, dataset: TextDataset[Labelled]) -> None:
+        """DataError where no query has rows that fit and rows that do not."""
+        self.expect_judged(dataset, "groups")
 
     def encode(
         self,

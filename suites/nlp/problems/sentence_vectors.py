@@ -84,6 +84,15 @@ class SentenceVectors(MatchedProblem):
         self.poolings = (pooling,)
         self.main_metric = main or _MAIN[judged]
 
+    def check_training(self, dataset: TextDataset[Labelled]) -> None:
+        """DataError for a loss of scores where all rows have the same."""
+        if self._scored:
+            self.expect_scores(dataset)
+
+    def check_evaluation(self, dataset: TextDataset[Labelled]) -> None:
+        """DataError for a set of which `judged` says nothing."""
+        self.expect_judged(dataset, self._judged)
+
     def encode(
         self,
         examples: Sequence[Labelled],

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from framework.data import collate
-from framework.errors import DataError
+from framework.errors import AttributeValueError, ConfigError, DataError
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
@@ -19,9 +19,10 @@ from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Marked
 from suites.nlp.datasets import Pair, TextDataset
-from suites.nlp.losses import IGNORED, CrossEntropy
+from suites.nlp.losses import IGNORED, CrossEntropy, coverage_loss
 from suites.nlp.metrics.writing import Figure, WrittenScores
 from suites.nlp.models.base import TextModel
+from suites.nlp.models.writing import Watched, WritingModel
 from suites.nlp.problems.writing import WritingProblem, shortened, steps_of
 from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.writing import Limits, Prompt, Search, Writer, steps
@@ -43,6 +44,9 @@ class TextToText(WritingProblem):
         main: the figure that decides which weights are best; null for the first.
         words: how BLEU cuts words: "13a" as WMT does, "zh", "char", "intl", or "none" for texts in tokens.
         lower_case: whether BLEU takes capital letters as small ones.
+        coverage: weight of the loss for looking again at what was looked at (See et al. 2017, section 2.3, who take 1
+            at the end of training), by the attention of a model that copies; 0 for none. It keeps summaries from
+            saying things twice.
     """
 
     example_type: ClassVar[type] = Pair
@@ -61,8 +65,12 @@ class TextToText(WritingProblem):
         main: Figure | None = None,
         words: Literal["13a", "zh", "char", "intl", "none"] = "13a",
         lower_case: bool = False,
+        coverage: float = 0.0,
     ) -> None:
         super().__init__(search)
+        if not 0 <= coverage < float("inf"):
+            raise AttributeValueError(f"TextToText: coverage is {coverage}; it must be 0 or more, and finite")
+        self._coverage = coverage
         self._loss = loss or CrossEntropy(label_smoothing=0.1)
         self._figures, self._words, self._lower_case = tuple(figures), words, lower_case
         self.main_metric = main or self._figures[0]
@@ -101,9 +109,24 @@ class TextToText(WritingProblem):
         """Batches of both sides one after the other, each with its offsets."""
         return _collate
 
-    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Cross entropy of logits [T, V]."""
-        return self._loss(outputs, inputs["words"])
+    def asked(self, model: TextModel, *, training: bool) -> Callable[..., Any]:
+        """See `WritingProblem.asked`; with `coverage` also the attention, of a model that copies, else ConfigError."""
+        found = super().asked(model, training=training)
+        if not self._coverage or not training:
+            return found
+        if not isinstance(model, WritingModel) or not model.copies:
+            raise ConfigError(
+                f"TextToText: coverage is {self._coverage:g}, but {type(model).__name__} copies nothing; set "
+                "model.copying to true, or coverage to 0"
+            )
+        return model.watched
+
+    def losses(self, outputs: Tensor | Watched, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """Cross entropy of logits [T, V], and the loss of their attention with `coverage`."""
+        if not isinstance(outputs, Watched):
+            return self._loss(outputs, inputs["words"])
+        again = coverage_loss(outputs.attention, inputs["target_offsets"], inputs["words"])
+        return {**self._loss(outputs.logits, inputs["words"]), "coverage": again * self._coverage}
 
     def parts(self, batch: Batch, model: TextModel) -> Iterable[Batch]:
         """The steps of writing to a batch's sources."""

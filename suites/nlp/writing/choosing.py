@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from framework.errors import DataError
 from suites.nlp.writing.search import Hypothesis, Search
 
 
@@ -186,6 +187,12 @@ class Drawing(Chooser):
 def stream_of(seed: int, number: int) -> np.random.Generator:
     """The random numbers of a text's result `number`."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, number])))
+
+
+def expect_numbers(scores: np.ndarray) -> None:
+    """Raise DataError for scores of next words that are no numbers."""
+    if np.isnan(scores).any():
+        raise DataError("the model gave no numbers (NaN) for the next word; its weights are damaged")
 
 
 def penalized(scores: np.ndarray, total: float, repeated: Collection[int], by: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Sampler: the next words of one text whose steps come one by one."""
+"""Sampler and BeamSearch: the next words of one text whose steps come one by one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from framework.errors import AttributeValueError, DataError
-from suites.nlp.writing.choosing import drawn, filtered, penalized, stream_of
+from framework.errors import AttributeValueError
+from suites.nlp.writing.choosing import Beams, drawn, expect_numbers, filtered, penalized, stream_of
 from suites.nlp.writing.search import Search
+from suites.nlp.writing.stops import StopTexts
 
 
 class Sampler:
@@ -32,8 +33,7 @@ class Sampler:
 
         Raises DataError where the scores are no numbers.
         """
-        if np.isnan(scores).any():
-            raise DataError("the model gave no numbers (NaN) for the next word; its weights are damaged")
+        expect_numbers(scores)
         if self._search.repetition_penalty != 1:
             scores = penalized(scores, total, self._seen, self._search.repetition_penalty)
         if self._search.temperature:
@@ -42,3 +42,33 @@ class Sampler:
             word = int(np.argmax(scores))
         self._seen.add(word)
         return word
+
+
+class BeamSearch:
+    """How the hypotheses of one text go on; the same as a `Writer` with these scores.
+
+    Args:
+        search: how; its `stop` ends nothing, see `stops`.
+        prompt: the words before, which count as repeated.
+        stop: the word that ends a text, besides those of `search.stop_ids`.
+        room: words at most.
+        stops: texts that end one.
+    """
+
+    def __init__(self, search: Search, prompt: Sequence[int], stop: int, room: int, stops: StopTexts) -> None:
+        self._beams = Beams(search, [()], [tuple(prompt)], stop, [room], stops.ends)
+
+    def advance(self, scores: np.ndarray, totals: np.ndarray) -> list[tuple[int, int]]:
+        """Of each hypothesis that goes on the row, of the N before, that it continues, and its word; none at the end.
+
+        Before the first call there is one, without words.  scores: [N, V] and totals: [N], see `Sampler.choose`.
+
+        Raises DataError where the scores are no numbers.
+        """
+        expect_numbers(scores)
+        self._beams.advance(scores, totals)
+        return [(live.row, live.ids[-1]) for live in self._beams.live]
+
+    def results(self) -> list[tuple[tuple[int, ...], bool]]:
+        """The words of each result, best first, without one that ends it, and whether it ended by itself."""
+        return [(found.ids, found.complete) for found in self._beams.results()[0]]

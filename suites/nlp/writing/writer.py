@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from framework.errors import DataError
-from suites.nlp.writing.choosing import Beams, Drawing
+from suites.nlp.writing.choosing import Beams, Drawing, expect_numbers
 from suites.nlp.writing.search import Hypothesis, Search
+from suites.nlp.writing.stops import StopTexts
 
 STEP = ("ids", "offsets", "places", "past", "order", "key_offsets", "rows")
 SOURCE = ("source", "source_offsets", "memory", "memory_offsets", "groups")
@@ -90,13 +91,14 @@ class Writer:
         search: Search,
         text_of: Callable[[Sequence[int]], str] | None = None,
     ) -> None:
-        self._prompts, self._limits, self._search, self._text_of = prompts, limits, search, text_of
+        self._prompts, self._limits, self._search = prompts, limits, search
         rooms = [self._room(b, prompt) for b, prompt in enumerate(prompts)]
         kind = Drawing if search.temperature else Beams
         given = [prompt.given for prompt in prompts]
         self._starts = [limits.start if prompt.start is None else prompt.start for prompt in prompts]
         seen = [(start, *ids) for start, ids in zip(self._starts, given, strict=True)]
-        self._chooser = kind(search, given, seen, limits.stop, rooms, self._ends)
+        self._stops = StopTexts(search.stop, text_of)
+        self._chooser = kind(search, given, seen, limits.stop, rooms, self._stops.ends)
         self._past = np.zeros((_FIRST, limits.past), np.float32)
         self._used = 0
         self._seen: list[np.ndarray] = [np.zeros(0, np.int64) for _ in prompts]  # rows of each hypothesis' words
@@ -153,8 +155,7 @@ class Writer:
     def take(self, outputs: Mapping[str, np.ndarray]) -> None:
         """Take what the model gave for the last batch; DataError where it is no number."""
         scores = outputs["scores"][:, : self._limits.words]
-        if np.isnan(scores).any():
-            raise DataError("the model gave no numbers (NaN) for the next word; its weights are damaged")
+        expect_numbers(scores)
         if self._search.cached:
             self._keep(outputs["fresh"])
         if self._first and self._limits.memory:
@@ -195,12 +196,6 @@ class Writer:
         self._used = len(alive)
         self._seen = [np.searchsorted(alive, rows) for rows in self._seen]
 
-    def _ends(self, ids: tuple[int, ...]) -> bool:
-        if not self._search.stop or self._text_of is None:
-            return False
-        text = self._text_of(ids[-4 * max(map(len, self._search.stop)) :])  # a word may be a part of a character
-        return any(stop in text for stop in self._search.stop)
-
     @property
     def given(self) -> list[int]:
         """How many words each prompt begins with."""
@@ -217,8 +212,7 @@ class Writer:
 
     def cut(self, text: str) -> str:
         """A text up to the first stop text."""
-        ends = [at for stop in self._search.stop if (at := text.find(stop)) >= 0]
-        return text[: min(ends)] if ends else text
+        return self._stops.cut(text)
 
 
 def steps(writer: Writer) -> Iterator[dict[str, np.ndarray]]:

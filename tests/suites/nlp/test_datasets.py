@@ -1,11 +1,12 @@
 """Text data sets read the usual formats, and say file and line of what is wrong."""
 
+import gzip
 import json
 
 import pytest
 
 from framework.errors import AttributeValueError, ConfigError, DataError
-from suites.nlp.datasets import CharTags, JsonLines, Labelled, Question, SquadJson, Tagged, TaggedTsv, Tsv
+from suites.nlp.datasets import CharTags, Csv, JsonLines, Labelled, Question, SquadJson, Tagged, TaggedTsv, Tsv
 
 
 def write(path, content):
@@ -230,3 +231,46 @@ def test_a_question_without_words_is_an_error(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(one_question_each(1, 1, question=" ")))
     with pytest.raises(DataError, match=r"a.json:question 0: the question is empty"):
         SquadJson(str(tmp_path / "a.json"))
+
+
+ROWS = "a\tlabel\nx y\t1\nz\t0\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content"),
+    [
+        (Tsv, "a.tsv.gz", ROWS),
+        (Csv, "a.csv.gz", ROWS.replace("\t", ",")),
+        (JsonLines, "a.jsonl.gz", '{"a": "x y", "label": 1}\n{"a": "z", "label": 0}\n'),
+    ],
+)
+def test_a_set_of_rows_may_be_compressed(tmp_path, kind, name, content):
+    path = write(tmp_path / name, gzip.compress(content.encode()))
+    assert list(kind(path, text="a").examples) == [Labelled("x y", label="1"), Labelled("z", label="0")]
+    write(tmp_path / name, gzip.compress(content.encode())[:-9])
+    with pytest.raises(DataError, match=f"{name}: it ends in the middle of its compressed data"):
+        kind(path, text="a")
+
+
+@pytest.mark.parametrize(("kind", "separator"), [(Tsv, "\t"), (Csv, ",")])
+def test_names_of_columns_given_twice_are_no_row(tmp_path, kind, separator):
+    path = write(tmp_path / "a.txt", ROWS.replace("\t", separator))
+    with pytest.raises(DataError, match=r"a.txt:1: is the names of the columns, which `columns` is for a file without"):
+        kind(path, text="a", columns=["a", "label"])
+
+
+def test_names_of_columns_have_no_space_around_them(tmp_path):
+    path = write(tmp_path / "a.tsv", ROWS.replace("a\tlabel", " a\tlabel "))
+    assert Tsv(path, text="a")[1] == Labelled("z", label="0")
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("a,label\nx,1\n", r"no column is called 'a'; it has a,label; if its lines hold more columns, say what stands"),
+        ("x\t1\nz\t0\n", r"no column is called 'a'; .*; `columns` names those of a file without names"),
+    ],
+)
+def test_other_separators_and_missing_names_say_what_to_set(tmp_path, content, match):
+    with pytest.raises(ConfigError, match=match):
+        Tsv(write(tmp_path / "a.tsv", content), text="a")

@@ -62,6 +62,11 @@ class Asking:
         assert status == 200, found
         return found["choices"][0]["text"]
 
+    def texts(self, prompt, **body):
+        status, found = self("/v1/completions", prompt=prompt, **body)
+        assert status == 200, found
+        return [choice["text"] for choice in found["choices"]]
+
     def chunks(self, route, **body):
         answer = self.raw(route, stream=True, **body)
         assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/event-stream")

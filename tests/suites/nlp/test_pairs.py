@@ -9,7 +9,8 @@ import pytest
 from framework import limits
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.nlp.datasets import DrawnPairs, Pair, Pairs, Prose
-from suites.nlp.datasets.packed import read_packed, texts_in
+from suites.nlp.datasets.found import texts_in
+from suites.nlp.datasets.packed import read_packed
 
 LINES = [(f"house number {i}", f"Haus Nummer {i}") for i in range(200)]
 

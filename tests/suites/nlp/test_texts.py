@@ -1,7 +1,9 @@
 """Texts: files and folders of labelled texts; format, columns and parts are found, said, or refused by name."""
 
+import gzip
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,16 @@ def test_columns_are_found_and_said(tmp_path, caplog):
     assert "texts are in column 'review text', labels in column 'sentiment' (2 different); not read: id" in caplog.text
     assert train.num_classes == 2 and train.name_of(0).endswith("reviews.csv:2")
     assert recognise(tmp_path / "reviews.csv").config == "nlp/classify"
+
+
+def test_a_table_may_be_compressed(tmp_path):
+    data = gzip.compress(Path(csv(tmp_path / "reviews.csv", rows())).read_bytes())
+    (tmp_path / "reviews.csv.gz").write_bytes(data)
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "train.csv.gz").write_bytes(data)
+    (tmp_path / "set" / "test.csv.gz").write_bytes(data)
+    assert contents(*both(tmp_path / "reviews.csv.gz")) == sorted(rows())
+    assert contents(Texts(str(tmp_path / "set"), "val")) == sorted(rows())
 
 
 def test_equal_texts_are_in_one_part(tmp_path):

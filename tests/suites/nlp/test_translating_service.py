@@ -14,6 +14,7 @@ from suites.engine.predict.inference import open_model
 from suites.engine.serving.generation.engine import EngineLimits
 from suites.engine.serving.models import Writes
 from suites.engine.serving.service import Settings
+from suites.nlp.writing import Search, Writer, steps
 from tests.suites.engine.serving.toy import running
 
 from .test_generation import Asking
@@ -28,6 +29,16 @@ def trained(folder, *overrides):
     runs = str(folder / "runs")
     assert main(["train", str(folder / "c.yml"), "--runs", runs, "--name", "r", *overrides]) == 0
     return open_model(folder / "runs" / "r")
+
+
+def written(model, text, search):
+    """The results that a `Writer` has for a text, as texts."""
+    processor = model.processor
+    prompts = processor._writes.prompts([processor.from_json(text)], processor.sequencer, processor._limits)
+    writer = Writer(prompts, processor._limits, search, processor.sequencer.writing.text)
+    for arrays in steps(writer):
+        writer.take(model.predict(arrays))
+    return [processor.sequencer.writing.text(found.ids) for found in writer.results()[0]]
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +124,44 @@ def test_a_model_whose_steps_are_not_in_pages_is_served_without_the_engine(tmp_p
     with running(model, Settings(name="sort"), writes=Writes(CacheSettings(megabytes=1), EngineLimits())) as server:
         assert Asking(server)("/v1/completions", prompt="1")[0] == 404
         assert Asking(server)("/v1/scores", input=["3 1 2"])[0] == 200
+
+
+def test_beams_are_what_infer_writes_alone_and_beside_others(model, ask):
+    for penalty, results in ((0.0, 1), (0.6, 3), (2.0, 4)):
+        search = Search(beam=4, max_length=12, length_penalty=penalty, results=results)
+        best = [written(model, text, search) for text in TEXTS]
+        body = {"max_tokens": 12, "beam": 4, "length_penalty": penalty, "n": results}
+        assert [ask.texts(text, **body) for text in TEXTS] == best
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(lambda t, b=body: ask.texts(t, **b), TEXTS * 4)) == best * 4
+
+
+def test_beams_without_a_number_of_words_and_in_pieces(ask):
+    best = ask.texts("3 1 2", beam=3, n=2)
+    chunks = ask.chunks("/v1/completions", prompt="3 1 2", beam=3, n=2)
+    found = ["", ""]
+    for chunk in chunks:
+        found[chunk["choices"][0]["index"]] += chunk["choices"][0]["text"]
+    assert found == best
+
+
+def test_a_stop_text_ends_beams(ask):
+    (whole,) = ask.texts("3 1 2", beam=3, max_tokens=12)
+    assert ask.texts("3 1 2", beam=3, max_tokens=12, stop=whole[1:3])[0] in (whole[:1], whole)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"beam": 0}, "beam: is 0; it must lie between 1 and 4"),
+        ({"beam": 5}, "beam: is 5; it must lie between 1 and 4"),
+        ({"beam": 2, "n": 3}, "n: is 3; a beam of 2 gives 2 texts at most"),
+        ({"beam": 2, "temperature": 0.5}, "beams draw nothing"),
+        ({"length_penalty": 1.0}, "length_penalty: is of beams; set beam"),
+        ({"beam": 2, "length_penalty": -1.0}, "length_penalty -1"),
+        ({"beam": "a"}, "beam: input should be a valid integer"),
+    ],
+)
+def test_senseless_beams_are_refused(ask, body, message):
+    status, found = ask("/v1/completions", prompt="1", **body)
+    assert status == 400 and message in found["error"]["message"]

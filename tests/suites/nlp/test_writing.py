@@ -6,11 +6,17 @@ import json
 import numpy as np
 import pytest
 
+import framework
+from framework.errors import AttributeValueError, ConfigError
 from suites.engine import load
 from suites.engine.cli import main
 from suites.engine.config import load_config
 from suites.engine.config.building import build_task
 from suites.engine.predict.evaluation import evaluate, predict_of
+from suites.engine.predict.inference import open_run
+from suites.engine.train.training import train
+from suites.nlp.losses import coverage_loss
+from suites.nlp.problems import TextToText
 
 SORT = """
 suite: nlp
@@ -137,3 +143,32 @@ def test_a_server_answers_what_is_written(run):
         assert [each["text"] for each in found] == [*expected, expected[0]]
         with pytest.raises(ServerError, match=r"item 0: .*takes a text"):
             client.score([7])
+
+
+def test_with_coverage_less_is_looked_at_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yml").write_text(SORT.replace("shared: true", "shared: true, copying: true"))
+    again = []
+    for weight in (0.0, 2.0):
+        name, words = f"r{weight:g}", ["-o", f"problem.coverage={weight}", "-o", "runtime.epochs=20"]
+        assert main(["train", "c.yml", "--runs", "runs", "--name", name, *words]) == 0
+        task = open_run(tmp_path / "runs" / name)
+        batch = next(iter(task.train_loader(seed=0, workers=0)))
+        given = [framework.tensor(batch[key]) for key in TextToText.learned]
+        found = task.model.eval().watched(*given)
+        again.append(float(coverage_loss(found.attention, given[3], framework.tensor(batch["words"])).mean.numpy()))
+    assert again[1] < 0.8 * again[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ("1.0", ConfigError, "coverage is 1, but Transformer copies nothing; set model.copying to true"),
+        ("-1.0", AttributeValueError, "coverage is -1.0; it must be 0 or more"),
+    ],
+)
+def test_coverage_that_cannot_be_is_refused(tmp_path, monkeypatch, value, error, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yml").write_text(SORT)
+    with pytest.raises((error, ConfigError), match=message):
+        train(tmp_path / "c.yml", [f"problem.coverage={value}"], runs=tmp_path, name="r")

@@ -1,7 +1,7 @@
 """What a model that writes token by token is to a generation engine: the engine knows tokens as numbers only.
 
 Letters: T new tokens, B sequences, P pages of a sequence, Q pages of a source, R tokens whose next is asked for, V
-tokens of the vocabulary.
+tokens of the vocabulary, N hypotheses of a text.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Sampling:
         top_p, top_k, min_p: among which tokens; None for all.
         repetition_penalty: 1 for none.
         seed: the same seed and prompt give the same again.
+        beam: hypotheses that are kept of a text; 1 chooses token by token.
+        length_penalty: alpha of ((5 + length) / 6)^alpha, by which a hypothesis' score is divided (Wu et al. 2016).
     """
 
     temperature: float = 1.0
@@ -54,6 +56,8 @@ class Sampling:
     min_p: float | None = None
     repetition_penalty: float = 1.0
     seed: int = 0
+    beam: int = 1
+    length_penalty: float = 0.6
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,21 @@ class Chooses(Protocol):
 
         Raises DataError where they are no numbers.
         """
+
+
+class ChoosesTogether(Protocol):
+    """Chooses how the hypotheses of one text go on, all together."""
+
+    def advance(self, scores: np.ndarray, totals: np.ndarray) -> Sequence[tuple[int, int]]:
+        """Which hypotheses go on: of each the row, of the N before, that it continues, and its token; none at the end.
+
+        Before the first call there is one, the prompt.  scores: [N, V]; totals: [N]; see `Chooses.choose`.
+
+        Raises DataError where they are no numbers.
+        """
+
+    def results(self) -> Sequence[tuple[tuple[int, ...], bool]]:
+        """What was written, best first: its tokens, without one that ends it, and whether it ended by itself."""
 
 
 class TextGenerator(Protocol):
@@ -119,6 +138,17 @@ class TextGenerator(Protocol):
 
     def chooser(self, sampling: Sampling, number: int, prompt: Sequence[int]) -> Chooses:
         """What chooses the tokens of a prompt's result `number`; AttributeValueError for a value out of bounds."""
+
+    def beams(
+        self, sampling: Sampling, results: int, prompt: Sequence[int], room: int, stops: Sequence[str]
+    ) -> ChoosesTogether:
+        """What chooses the hypotheses of a prompt, of `room` tokens at most; AttributeValueError for bad values.
+
+        stops: texts that end one.
+        """
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
 
     def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
         """Write what is kept of a source to its Q pages; never called of a model without one."""

@@ -9,12 +9,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError, PaddockError
-from suites.engine.contract.capabilities.generating import Chooses, Prompt, Sampling, TextGenerator
+from suites.engine.contract.capabilities.generating import (
+    Chooses,
+    ChoosesTogether,
+    Prompt,
+    Sampling,
+    TextGenerator,
+)
 from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
 from suites.engine.serving.generation.pool import PagePool
 from suites.engine.serving.generation.scheduler import Part, Scheduler
@@ -22,6 +28,7 @@ from suites.engine.serving.generation.scheduler import Sequence as Tokens
 from suites.engine.serving.generation.texts import Growing
 
 Finish = Literal["stop", "length"]
+Chosen = TypeVar("Chosen")
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class EngineLimits:
 
     Args:
         new_tokens: of a text at most.
-        results: of a prompt at most.
+        results: of a prompt at most, and hypotheses of a text.
         waiting: sequences that wait at most; then requests get 503.
         sequences: that write at the same time at most.
         step_tokens: of a step; a prompt that is longer takes several.
@@ -101,6 +108,47 @@ class _Result:
     chooser: Chooses
     growing: Growing
     written: int = 0
+    heard: tuple[np.ndarray, float] | None = None  # scores of the next token, and their total
+
+    @property
+    def live(self) -> list[Tokens]:
+        """The sequences that it is written in."""
+        return [self.tokens]
+
+    def hear(self, sequence: Tokens, scores: np.ndarray, total: float) -> None:
+        """Take in the scores of what follows a sequence."""
+        self.heard = (scores, total)
+
+
+@dataclass(eq=False)
+class _Beams:
+    """All results of a request that is written by beam search.
+
+    Attributes:
+        tokens: the sequence that they begin with.
+        results: how many there are.
+        live: the hypotheses that go on, in the chooser's order.
+        heard: scores and totals of those of them that were computed; when all are there, the next tokens are chosen.
+    """
+
+    ticket: Ticket
+    tokens: Tokens
+    results: int
+    chooser: ChoosesTogether
+    stops: Sequence[str]
+    live: list[Tokens]
+    heard: dict[Tokens, tuple[np.ndarray, float]] = field(default_factory=dict)
+
+    def hear(self, sequence: Tokens, scores: np.ndarray, total: float) -> None:
+        """Take in the scores of what follows a hypothesis; other steps may come before the rest is heard."""
+        self.heard[sequence] = (np.array(scores), total)
+
+    def failed(self, error: RequestError) -> list[Piece]:
+        """The last pieces of all results."""
+        return [Piece(number, error=error) for number in range(self.results)]
+
+
+_Written = _Result | _Beams
 
 
 @dataclass(eq=False)
@@ -114,7 +162,7 @@ class Ticket:
 
     deliver: Callable[[Piece], None]
     deadline: float
-    results: list[_Result] = field(default_factory=list)
+    results: list[_Written] = field(default_factory=list)
 
     @property
     def reused(self) -> int:
@@ -142,8 +190,8 @@ class Engine:
         self.scheduler = Scheduler(self.pool, tokens=limits.step_tokens, sequences=limits.sequences)
         self.steps = self.written = self.computed = 0
         self.on_step: Callable[[float], object] = lambda seconds: None
-        self._results: dict[Tokens, _Result] = {}
-        self._new: list[_Result] = []
+        self._results: dict[Tokens, _Written] = {}
+        self._new: list[_Written] = []
         self._gone: list[Ticket] = []
         self._changed = threading.Condition()
         self._closed = False
@@ -183,16 +231,19 @@ class Engine:
         Raises RequestError for values out of bounds or a prompt that has no room, QueueFull where too many wait.
         """
         most = self._most(wish)
-        choosers = [self._chooser(wish, number) for number in range(wish.results)]
         ticket = Ticket(deliver, time.monotonic() + self.limits.seconds)
-        for number, chooser in enumerate(choosers):
-            tokens = Tokens(wish.client, list(wish.prompt.tokens), most, wish.prompt.source)
-            growing = Growing(self.generator.text, wish.stops)
-            ticket.results.append(_Result(ticket, number, tokens, chooser, growing))
+        if wish.sampling.beam > 1:
+            ticket.results.append(self._beams(wish, most, ticket))
+        else:
+            for number in range(wish.results):
+                chooser = _checked(lambda n: self.generator.chooser(wish.sampling, n, wish.prompt.tokens), number)
+                tokens = Tokens(wish.client, list(wish.prompt.tokens), most, wish.prompt.source)
+                growing = Growing(self.generator.text, wish.stops)
+                ticket.results.append(_Result(ticket, number, tokens, chooser, growing))
         with self._changed:
             if self._closed:
                 raise Closed("the server is shutting down; ask another one")
-            if self.scheduler.waiting + len(self._new) + wish.results > self.limits.waiting:
+            if self.scheduler.waiting + len(self._new) + len(ticket.results) > self.limits.waiting:
                 raise QueueFull(f"{self.limits.waiting} texts wait to be written; try again in 1 s", 1)
             self._new += ticket.results
             self._changed.notify()
@@ -207,10 +258,16 @@ class Engine:
     def _most(self, wish: Wish) -> int:
         """Tokens of the prompt and of what is written, at most."""
         length, source, limits = len(wish.prompt.tokens), len(wish.prompt.source), self.limits
+        width = wish.sampling.beam
         if wish.new_tokens is not None and not 1 <= wish.new_tokens <= limits.new_tokens:
             raise RequestError(f"max_tokens: is {wish.new_tokens}; it must lie between 1 and {limits.new_tokens}")
         if not 1 <= wish.results <= limits.results:
             raise RequestError(f"n: is {wish.results}; it must lie between 1 and {limits.results}")
+        widest = min(limits.results, limits.sequences)
+        if not 1 <= width <= widest:
+            raise RequestError(f"beam: is {width}; it must lie between 1 and {widest}")
+        if 1 < width < wish.results:
+            raise RequestError(f"n: is {wish.results}; a beam of {width} gives {width} texts at most")
         if any(not stop for stop in wish.stops):
             raise RequestError("stop: has an empty text, which is in every text; take it out")
         if length >= self.generator.context:
@@ -224,21 +281,23 @@ class Engine:
             )
         asked = limits.new_tokens if wish.new_tokens is None else wish.new_tokens
         most = min(length + asked, self.generator.context)
-        room = (self.pool.size - self.pool.pages_of(source)) * self.pool.page
+        room = (self.pool.size - self.pool.pages_of(source)) // width * self.pool.page
         if wish.new_tokens is None:  # whoever names no number gets what there is room for
             most = min(most, room)
         if most > room or most <= length:
             raise TooLarge(
-                f"the prompt has {length + source} tokens and the answer may have {max(most - length, 1)}; the cache "
-                f"has room for {self.pool.size * self.pool.page} (--cache-mb)"
+                f"the prompt has {length + source} tokens and the answer may have {max(most - length, 1)}"
+                f"{f', {width} times' if width > 1 else ''}; the cache has room for {self.pool.size * self.pool.page} "
+                "(--cache-mb)"
             )
         return most
 
-    def _chooser(self, wish: Wish, number: int) -> Chooses:
-        try:
-            return self.generator.chooser(wish.sampling, number, wish.prompt.tokens)
-        except PaddockError as error:
-            raise RequestError(str(error).partition(": ")[2] or str(error)) from None
+    def _beams(self, wish: Wish, most: int, ticket: Ticket) -> _Beams:
+        prompt = wish.prompt.tokens
+        room = most - len(prompt)
+        chooser = _checked(self.generator.beams, wish.sampling, wish.results, prompt, room, wish.stops)
+        tokens = Tokens(wish.client, list(prompt), most, wish.prompt.source, width=wish.sampling.beam)
+        return _Beams(ticket, tokens, wish.results, chooser, wish.stops, [tokens])
 
     # -- in the engine's thread
     def _work(self) -> None:
@@ -263,19 +322,20 @@ class Engine:
                 self.scheduler.done(parts)
             self.steps += 1
             self.computed += sum(part.end - part.begin for part in parts)
-            asking = [self._results[part.sequence] for part in parts if part.asks]
-            pieces = [
-                self._choose(result, row, float(total))
-                for result, row, total in zip(asking, scores, totals, strict=True)
-            ]
+            asking = [part.sequence for part in parts if part.asks]
+            for sequence, row, total in zip(asking, scores, totals, strict=True):
+                self._results[sequence].hear(sequence, row, float(total))
+            heard = list(dict.fromkeys(self._results[sequence] for sequence in asking))
+            pieces = [self._chosen(result) for result in heard]
             self.on_step(time.monotonic() - start)  # before anyone can read the answer, and then the figures
-            for result, piece in zip(asking, pieces, strict=True):
-                if piece is not None:
-                    self._give(result, piece)
+            for result, own in zip(heard, pieces, strict=True):
+                self._give(result, own)
 
     def _read(self, part: Part) -> bool:
         """See to it that the source of a sequence is in its pages; False where that failed, and it is told."""
         sequence = part.sequence
+        if sequence not in self._results:  # a sibling's source failed, which is its own
+            return False
         with self._changed:
             if self.scheduler.has_read(sequence):
                 return True
@@ -297,13 +357,14 @@ class Engine:
         self._new.clear()
         gone, now = set(map(id, self._gone)), time.monotonic()
         self._gone.clear()
-        for result in list(self._results.values()):
+        for result in dict.fromkeys(self._results.values()):
             if id(result.ticket) in gone:
                 self._leave(result)
             elif now > result.ticket.deadline:
                 late = DeadlineExceeded(f"the text was not written within {self.limits.seconds:.0f} s")
                 self._leave(result)
-                result.ticket.deliver(Piece(result.number, error=late))
+                for piece in _failed(result, late):
+                    result.ticket.deliver(piece)
 
     def _arrays(self, parts: Sequence[Part]) -> dict[str, np.ndarray]:
         lengths = np.array([part.end for part in parts], np.int64)
@@ -323,13 +384,69 @@ class Engine:
         source_lengths = np.array([len(part.sequence.source) for part in parts], np.int64)
         return arrays | {"source_tables": sources, "source_lengths": source_lengths}
 
-    def _choose(self, result: _Result, scores: np.ndarray, total: float) -> Piece | None:
+    def _chosen(self, result: _Written) -> list[Piece]:
+        """Choose what follows of a text, if all is heard; what it adds to the text."""
+        try:
+            if isinstance(result, _Beams):
+                return self._advance(result) if len(result.heard) == len(result.live) else []
+            piece = self._choose(result)
+            return [] if piece is None else [piece]
+        except DataError as error:
+            return _failed(result, Broken(str(error)))
+
+    def _advance(self, beams: _Beams) -> list[Piece]:
+        """Let the best hypotheses go on; where none does, the texts."""
+        before = beams.live
+        scores, totals = zip(*(beams.heard[sequence] for sequence in before), strict=True)
+        going = beams.chooser.advance(np.stack(scores), np.array(totals))
+        self.written += len(going)
+        if not going:
+            return self._texts(beams)
+        beams.heard, beams.live = {}, []
+        kept, taken, copies = {row for row, _ in going}, set(), []
+        texts = [list(sequence.tokens) for sequence in before]
+        with self._changed:
+            for row, sequence in enumerate(before):
+                if row not in kept:
+                    del self._results[sequence]
+                    self.scheduler.remove(sequence)
+            for row, token in going:
+                sequence = before[row]
+                if row in taken:
+                    sequence, copied = self.scheduler.fork(sequence, [*texts[row], token])
+                    copies += [] if copied is None else [copied]
+                    self._results[sequence] = beams
+                else:
+                    sequence.tokens.append(token)
+                    taken.add(row)
+                beams.live.append(sequence)
+        if copies:
+            pages, to = zip(*copies, strict=True)
+            try:
+                self.generator.copy(pages, to)
+            except Exception as error:
+                return beams.failed(self._broken("copying pages", error))
+        return []
+
+    def _texts(self, beams: _Beams) -> list[Piece]:
+        """What was written, as one piece each: what comes first is known at the end."""
+        found = beams.chooser.results()
+        if len(found) < beams.results:
+            few = f"n: is {beams.results}, but there are {len(found)} different texts of this length; ask for as many"
+            return beams.failed(RequestError(few))
+        pieces = []
+        for number, (ids, ended) in enumerate(found):
+            growing = Growing(self.generator.text, beams.stops)
+            text = "".join(growing.add(token) for token in ids) + growing.end()
+            tokens = len(ids) + (ended and not growing.stopped)
+            pieces.append(Piece(number, text, tokens, "stop" if ended else "length"))
+        return pieces
+
+    def _choose(self, result: _Result) -> Piece | None:
         """Choose a text's next token; what it adds to the text, None where that is still nothing."""
         tokens, growing = result.tokens, result.growing
-        try:
-            token = result.chooser.choose(scores, total)
-        except DataError as error:
-            return Piece(result.number, error=Broken(str(error)))
+        assert result.heard is not None
+        token = result.chooser.choose(*result.heard)
         self.written += 1
         result.written += 1
         if token in self.generator.stops:
@@ -343,18 +460,36 @@ class Engine:
             return Piece(result.number, new, result.written, "stop" if growing.stopped else "length")
         return Piece(result.number, new, result.written) if new else None
 
-    def _fail(self, parts: Sequence[Part], what: str, error: Exception) -> None:
+    def _broken(self, what: str, error: Exception) -> Broken:
         self._say(f"{what} failed ({type(error).__name__}: {error})")
-        for part in parts:
-            result = self._results[part.sequence]
-            self._give(result, Piece(result.number, error=Broken(f"{what} failed: {error}")))
+        return Broken(f"{what} failed: {error}")
 
-    def _give(self, result: _Result, piece: Piece) -> None:
-        if piece.finish is not None or piece.error is not None:
+    def _fail(self, parts: Sequence[Part], what: str, error: Exception) -> None:
+        broken = self._broken(what, error)
+        for result in dict.fromkeys(self._results[part.sequence] for part in parts):
+            self._give(result, _failed(result, broken))
+
+    def _give(self, result: _Written, pieces: Sequence[Piece]) -> None:
+        if any(piece.finish is not None or piece.error is not None for piece in pieces):  # of beams: then all are
             with self._changed:
                 self._leave(result)
-        result.ticket.deliver(piece)
+        for piece in pieces:
+            result.ticket.deliver(piece)
 
-    def _leave(self, result: _Result) -> None:
-        if self._results.pop(result.tokens, None) is not None:
-            self.scheduler.remove(result.tokens)
+    def _leave(self, result: _Written) -> None:
+        for sequence in result.live:
+            if self._results.pop(sequence, None) is not None:
+                self.scheduler.remove(sequence)
+
+
+def _failed(result: _Written, error: RequestError) -> list[Piece]:
+    """The last pieces of a text that failed."""
+    return result.failed(error) if isinstance(result, _Beams) else [Piece(result.number, error=error)]
+
+
+def _checked(make: Callable[..., Chosen], *args: object) -> Chosen:
+    """What a generator makes of a request's values; RequestError where it refuses them."""
+    try:
+        return make(*args)
+    except PaddockError as error:
+        raise RequestError(str(error).partition(": ")[2] or str(error)) from None

@@ -77,6 +77,10 @@ class PagePool:
         found = self._prefix(tokens, root)
         return len(found), sum(number in self._idle for number in found)
 
+    def share(self, numbers: Sequence[int]) -> list[int]:
+        """Pages that somebody uses, which the caller uses too from now on."""
+        return self._used(list(numbers))
+
     def find_source(self, source: Sequence[int]) -> list[int]:
         """The pages of a source, which the caller uses from now on; none where one of them is not there."""
         found = self._source(source)

@@ -39,6 +39,12 @@ class Asked(pydantic.BaseModel):
     repetition_penalty: float | None = pydantic.Field(
         None, description="Above 1, tokens that are there become less likely; no key of OpenAI's."
     )
+    beam: int | None = pydantic.Field(
+        None, description="Hypotheses that are kept, and the best are answered; no key of OpenAI's. 1 by default."
+    )
+    length_penalty: float | None = pydantic.Field(
+        None, description="Of beams: above 0, longer texts come first; by default 0.6. No key of OpenAI's."
+    )
     n: int | None = pydantic.Field(None, description="Texts for each prompt; by default 1.")
     stop: str | list[str] | None = pydantic.Field(None, description="Texts that end one; at most 16.")
     seed: int | None = pydantic.Field(None, description="The same seed and prompt give the same texts.")
@@ -54,6 +60,8 @@ class Asked(pydantic.BaseModel):
         for name in ("presence_penalty", "frequency_penalty", "logit_bias"):
             if getattr(self, name):
                 raise RequestError(f"{name}: is {getattr(self, name)!r:.40}; it is not computed here, leave it out")
+        if self.length_penalty is not None and self.beam in (None, 1):
+            raise RequestError("length_penalty: is of beams; set beam, or leave it out")
         if len(self.stops()) > 16:
             raise RequestError(f"stop: has {len(self.stops())} texts; 16 are allowed")
         if self.seed is not None and not -_SEEDS <= self.seed < _SEEDS:
@@ -68,13 +76,17 @@ class Asked(pydantic.BaseModel):
     def sampling(self, temperature: float) -> Sampling:
         """How tokens are chosen; by chance of its own without a seed.  temperature: where none is asked for."""
         seed = secrets.randbits(63) if self.seed is None else self.seed % _SEEDS
+        beam = 1 if self.beam is None else self.beam
+        usual = temperature if beam == 1 else 0.0
         return Sampling(
-            temperature if self.temperature is None else self.temperature,
+            usual if self.temperature is None else self.temperature,
             self.top_p,
             self.top_k,
             self.min_p,
             1.0 if self.repetition_penalty is None else self.repetition_penalty,
             seed,
+            beam,
+            Sampling.length_penalty if self.length_penalty is None else self.length_penalty,
         )
 
 

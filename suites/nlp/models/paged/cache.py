@@ -1,4 +1,4 @@
-"""PageCache: keys and values of a model's layers in pages; RowProducts: products that no other row changes.
+"""Pages and PageCache: states of words, or keys and values of layers, in pages; RowProducts: products row by row.
 
 Every product and every attention of a step sums in an order that neither the batch nor the pages change: what a text
 gets has the same bits whoever shares the step.
@@ -6,20 +6,49 @@ gets has the same bits whoever shares the step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 import framework
-from framework import nn, ops
+from framework import nn, no_grad, ops, program
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 
 _GROUP = 64  # columns of 8-bit weights with one scale
 
 
-class PageCache:
+class Pages:
+    """States of words in pages: row page * p + i of each state is of word i of page p.
+
+    Args:
+        states: of which each has a row for each word of each page.
+        page: words of one.
+    """
+
+    def __init__(self, states: Sequence[Tensor], page: int) -> None:
+        self.page, self.states = page, list(states)
+        self._copy = program(self._copied)
+
+    def slots(self, places: Places, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Where new words belong, and their places in their texts, int64 [T] each.  like: [T, ...], read for T only."""
+        return ops.page_rows(places.offsets, places.tables, places.lengths, like, self.states[0], page=self.page)
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        rows = (np.array([pages, to], np.int64)[..., None] * self.page + np.arange(self.page)).reshape(2, -1)
+        with no_grad():
+            self._copy({"rows": rows[0], "to": rows[1]})
+
+    def _copied(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        held = [ops.gather(state, arrays["rows"]) for state in self.states]  # all is read before the first write
+        for state, rows in zip(self.states, held, strict=True):
+            state.set(ops.scatter(state, arrays["to"], rows))
+        return {"to": arrays["to"]}
+
+
+class PageCache(Pages):
     """Keys and values [pages * page, width] of each layer.
 
     Args:
@@ -29,14 +58,13 @@ class PageCache:
         page: words of one.
 
     Attributes:
-        page: words of one.
         keys, values: one for each layer.
     """
 
     def __init__(self, layers: int, width: int, *, pages: int, page: int) -> None:
-        self.page = page
-        self.keys = [_state(pages * page, width) for _ in range(layers)]
-        self.values = [_state(pages * page, width) for _ in range(layers)]
+        self.keys = [state_of(pages * page, width) for _ in range(layers)]
+        self.values = [state_of(pages * page, width) for _ in range(layers)]
+        super().__init__([*self.keys, *self.values], page)
 
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Put rows [T, width] where `slots`, int64 [T], says."""
@@ -50,11 +78,6 @@ class PageCache:
             heads=heads, page=self.page, scale=scale, window=window,
         )  # fmt: skip
 
-    def slots(self, places: Places, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Where new words belong, and their places in their texts, int64 [T] each.  like: [T, ...], read for T only."""
-        slots, at = ops.page_rows(places.offsets, places.tables, places.lengths, like, self.keys[0], page=self.page)
-        return slots, at
-
 
 @dataclass(frozen=True)
 class Places:
@@ -63,6 +86,29 @@ class Places:
     offsets: Tensor
     tables: Tensor
     lengths: Tensor
+
+
+def looks(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a step, `look_*` instead of `source_*`.
+
+    Each word looks at its whole source: to attention, which shows a word no later ones, it is a text of one word.
+    """
+    found, counts = dict(arrays), np.diff(arrays["offsets"])
+    found["look_offsets"] = np.arange(len(found["ids"]) + 1)
+    found["look_tables"] = np.repeat(found.pop("source_tables"), counts, axis=0)
+    found["look_lengths"] = np.repeat(found.pop("source_lengths"), counts)
+    return found
+
+
+def source_arrays(source: Sequence[int], pages: Sequence[int]) -> dict[str, np.ndarray]:
+    """The arrays of a source of S words that is read alone: source [S], offsets [2], tables [1, Q] and lengths [1]."""
+    ids = np.asarray(source, np.int64)
+    return {
+        "source": ids,
+        "offsets": np.array([0, len(ids)], np.int64),
+        "tables": np.asarray(pages, np.int64)[None],
+        "lengths": np.array([len(ids)], np.int64),
+    }
 
 
 class RowProducts:
@@ -111,7 +157,8 @@ def in_8_bits(weight: np.ndarray, group: int = _GROUP) -> tuple[Tensor, Tensor]:
     return framework.tensor(rounded), framework.tensor(scale.astype(np.float32))
 
 
-def _state(rows: int, width: int) -> Tensor:
+def state_of(rows: int, width: int) -> Tensor:
+    """Zeros [rows, width] that steps write to."""
     state = framework.tensor(np.zeros((rows, width), np.float32))
     state.persistable = True
     return state

@@ -5,7 +5,7 @@ Letters: T new words, B texts, P pages of a text, R words whose next is asked fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from framework import no_grad, ops, program
 from framework.tensors import Tensor
 from suites.nlp.models.language_model import LanguageLayer, LanguageModel
 from suites.nlp.models.paged.cache import PageCache, Places, RowProducts, layers_of
-from suites.nlp.models.writing import told
+from suites.nlp.models.writing import WritingModel, told
 
 
 class PagedSteps:
@@ -40,9 +40,18 @@ class PagedSteps:
         self._run = program(self._step)
 
     @staticmethod
+    def fits(model: WritingModel) -> bool:
+        """Whether its steps are computed here."""
+        return isinstance(model, LanguageModel)
+
+    @staticmethod
     def bytes_of_page(model: LanguageModel, page: int = 16) -> int:
         """What a page of the cache takes."""
         return 4 * page * model.past_width
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        self._cache.copy(pages, to)
 
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Log-probabilities [R, V] of the words behind `rows`, and totals [R], which make them logits again.

@@ -14,9 +14,9 @@ import numpy as np
 
 from framework import nn, no_grad, ops, program
 from framework.tensors import Tensor
-from suites.nlp.models.paged.cache import PageCache, Places, RowProducts, layers_of
+from suites.nlp.models.paged.cache import PageCache, Places, RowProducts, layers_of, looks, source_arrays
 from suites.nlp.models.transformer import Transformer
-from suites.nlp.models.writing import told
+from suites.nlp.models.writing import WritingModel, told
 
 
 class PagedPairs:
@@ -39,8 +39,10 @@ class PagedPairs:
         self._run, self._read = program(self._step), program(self._source)
 
     @staticmethod
-    def fits(model: Transformer) -> bool:
+    def fits(model: WritingModel) -> bool:
         """Whether its steps are computed here."""
+        if not isinstance(model, Transformer):
+            return False
         layers: list[nn.TransformerDecoderLayer] = list(model.decoder)  # type: ignore[arg-type]
         return not model.copies and all(layer.attention.relative is None for layer in layers)
 
@@ -51,15 +53,12 @@ class PagedPairs:
 
     def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
         """Write what the model makes of a source to pages.  source: S words; pages: Q of them that hold S."""
-        ids = np.asarray(source, np.int64)
-        arrays = {
-            "source": ids,
-            "offsets": np.array([0, len(ids)], np.int64),
-            "tables": np.asarray(pages, np.int64)[None],
-            "lengths": np.array([len(ids)], np.int64),
-        }
         with no_grad():
-            self._read(arrays)
+            self._read(source_arrays(source, pages))
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        self._cache.copy(pages, to)
 
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Log-probabilities [R, V] of the words behind `rows`, and totals [R], which make them logits again.
@@ -68,14 +67,8 @@ class PagedPairs:
             arrays: as `PagedSteps` takes them; source_tables int64 [B, Q] and source_lengths int64 [B], of what each
                 text is written to.
         """
-        arrays = dict(arrays)
-        # Each word looks at its whole source: to attention, which shows a word no later ones, it is a text of one word.
-        counts = np.diff(arrays["offsets"])
-        arrays["look_offsets"] = np.arange(len(arrays["ids"]) + 1)
-        arrays["look_tables"] = np.repeat(arrays.pop("source_tables"), counts, axis=0)
-        arrays["look_lengths"] = np.repeat(arrays.pop("source_lengths"), counts)
         with no_grad():
-            found = self._run(arrays)
+            found = self._run(looks(arrays))
         return found["scores"].numpy(), found["totals"].numpy()
 
     def _source(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -93,6 +86,7 @@ class PagedPairs:
         # All data is checked before the first write, so that states are written in place.
         asked = ops.gather(arrays["ids"], arrays["rows"])
         slots, places = cache.slots(texts, arrays["ids"])
+        _, looked = cache.slots(sources, arrays["ids"])
         x = model.target(arrays["ids"], places)
         for i, layer in enumerate(self._layers):
             own, cross = layer.attention, layer.cross
@@ -109,4 +103,4 @@ class PagedPairs:
             x = layer.around(x, attend, look, product)
         x = ops.gather(x, arrays["rows"])
         x = x if model.decoder_norm is None else model.decoder_norm(x)
-        return told(self._products.rows(x, model.target.words.weight)) | {"asked": asked}
+        return told(self._products.rows(x, model.target.words.weight)) | {"asked": asked, "looked": looked}

@@ -168,8 +168,13 @@ BAD = [
     ("q\ta0\ta1\tgood\tb\n", "judged: scores", r"t.tsv:2: label 'good' is no number; say in problem.positive"),
     ("q\ta0\ta1\tgood\tb\n", "scores: {bad: 0.5}", r"t.tsv:2: label 'good' is not in problem.scores, which has bad"),
     ("q\ta0\ta1\tgood\tb\n", "positive: [fits]", r"no row of the file is labelled fits"),
-    ("q\ta0\ta1\tfits\tb\n", "positive: [fits], hard: 1", r"no row has a negative, but problem.hard is 1"),
-    ("q\ta0\ta1\t0\tb\n", "judged: groups", r"no row holds a text that fits"),
+    ("q\ta0\ta1\tfits\tb\nq\ta0\ta2\tfits\tb\n", "positive: [fits], hard: 1", r"no row has a negative"),
+    ("q\ta0\ta1\t0\tb\n", "judged: groups", r"no query has rows that fit and rows that do not"),
+    ("q\ta0\ta1\t1\tb\nq\ta0\ta2\t\tb\n", "judged: groups", r"t.tsv:3: its label is empty, and other rows have one"),
+    ("q\ta0\ta1\tfits\tb\nq\ta0\ta2\t\tb\n", "positive: [fits]", r"t.tsv:3: its label is empty"),
+    ("q\ta0\ta1\t1\tb\nq\ta2\ta1\t1\tb\n", "judged: corpus", r"there is one second text, or none that fits"),
+    ("q\ta0\ta1\t1\tb\nq\ta2\ta3\t1\tb\n", "loss: {type: CoSENT}", r"all rows have the score 1, so none is higher"),
+    ("q\ta0\ta1\t1\tb\nq\ta2\ta3\t1\tb\n", "judged: scores", r"all rows have the score 1, so none is higher"),
 ]
 
 
@@ -180,6 +185,36 @@ def test_bad_rows_are_one_error_with_file_and_line(tmp_path, row, options, messa
     task = build_task(read_config(config(tmp_path, VECTORS, f"{{type: SentenceVectors, {options}}}", dataset)))
     with pytest.raises(DataError, match=message):
         task.train_loader(seed=0, workers=0)
+
+
+def test_a_reranker_that_cannot_be_judged_is_told_before_it_is_trained(tmp_path):
+    rows = [json.dumps({"a": f"a{i}", "b": f"b{i}", "no": [f"c{i}"]}) for i in range(6)]
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    dataset = f"{{type: JsonLines, path: {tmp_path}/t.jsonl, text: a, pair: b, label: null, negatives: [no]}}"
+    with pytest.raises(DataError, match=r"nothing is to be ranked; .*`negatives` are for training alone"):
+        run(tmp_path, SCORER, "{type: Reranking, hard: 1}", dataset)
+    assert not list(tmp_path.glob("run/*.safetensors"))
+
+
+def test_labels_of_a_reranker_may_be_worth_something_each(tmp_path):
+    figures = run(tmp_path, SCORER, "{type: Reranking, scores: {fits: 1.0, not: 0.0}, hard: 2}")
+    assert figures["queries"] == 30
+
+
+@pytest.mark.parametrize(
+    ("model", "problem", "texts", "message"),
+    [
+        (SCORER, "{type: Reranking, positive: [fits]}", ["a0", " "], "the second text is empty"),
+        (SCORER, "{type: Reranking, positive: [fits]}", ["", "a0"], "the first text is empty"),
+        (VECTORS, "{type: SentenceVectors, positive: [fits]}", "\t ", "the text is empty"),
+    ],
+)
+def test_an_empty_text_gets_no_score_and_no_vector(tmp_path, model, problem, texts, message):
+    processor = build_task(read_config(config(tmp_path, model, problem))).processor()
+    line = texts if isinstance(texts, str) else "\t".join(texts)
+    for ask, value in ((processor.from_json, texts), (processor.inputs(line)[0][1], None)):
+        with pytest.raises(DataError, match=message):
+            ask() if value is None else ask(value)
 
 
 def test_single_texts_and_negatives_for_another_problem_are_errors(tmp_path):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import framework
-from framework import nn, ops
-from framework.errors import AttributeValueError
+from framework import gradients, nn, ops
+from framework.errors import AttributeValueError, NotSupportedError
+from suites.nlp.losses import IGNORED, coverage_loss
 from suites.nlp.models.copying import Copying
 from suites.nlp.models.recurrent_writing import AttentionRnn
 from suites.nlp.models.transformer import Transformer
@@ -131,3 +132,59 @@ def test_two_tables_of_different_words_copy_nothing(kind):
         kind(5, 6, copying=True)
     with pytest.raises(AttributeValueError, match="relative is 0"):
         Transformer(5, 5, relative=0)
+
+
+def again_of(weights, texts):
+    """The sum over words of sum_i min(a_i, c_i), word by word, float64, and how many words count."""
+    total, count, at = 0.0, 0, 0
+    for length, counted in texts:
+        covered = np.zeros(weights.shape[1])
+        for row in range(at, at + length):
+            if row - at < counted:
+                total, count = total + np.minimum(weights[row], covered).sum(), count + 1
+            covered = covered + weights[row]
+        at += length
+    return total, count
+
+
+def test_coverage_loss_is_what_is_looked_at_again():
+    rng = np.random.default_rng(0)
+    texts = [(4, 4), (1, 1), (6, 5)]  # words, and how many count
+    weights = rng.dirichlet(np.ones(5), size=11).astype(np.float32)
+    words = np.array([3] * 10 + [IGNORED])
+    offsets = framework.tensor(np.cumsum([0, *(length for length, _ in texts)]))
+
+    def loss(values):
+        return coverage_loss(values, offsets, framework.tensor(words))
+
+    given = framework.tensor(weights)
+    found = loss(given)
+    total, count = again_of(np.float64(weights), texts)
+    assert float(found.weight.numpy()) == count
+    np.testing.assert_allclose(found.mean.numpy(), total / count, rtol=1e-6)
+    given.requires_grad = True
+    (gradient,) = gradients([loss(given).mean], [given])
+    step = 1e-4  # far below the distances between weights and what is covered, so the loss is linear there
+    for at in ((0, 1), (2, 3), (7, 0), (10, 2)):
+        ends = [np.float64(weights), np.float64(weights)]
+        ends[0][at] += step
+        ends[1][at] -= step
+        slope = (again_of(ends[0], texts)[0] - again_of(ends[1], texts)[0]) / (2 * step * count)
+        np.testing.assert_allclose(gradient.numpy()[at], slope, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["copying", "both, norms last", "recurrent"])
+def test_models_that_copy_tell_by_which_attention(form):
+    model = FORMS[form]()
+    nn.init.initialize(model, seed=1)
+    given = (*ragged(SOURCES), *ragged([[1, 4], [1], [1, 7, 8]]))
+    found = model.eval().watched(*given)
+    np.testing.assert_array_equal(found.logits.numpy(), model(*given).numpy())
+    np.testing.assert_allclose(found.attention.numpy().sum(axis=1), 1.0, **CLOSE)
+
+
+def test_a_model_that_copies_nothing_has_no_such_attention():
+    given = (*ragged(SOURCES), *ragged([[1], [1], [1]]))
+    for model in (transformer(), AttentionRnn(12, 12, width=10, hidden=16)):
+        with pytest.raises(NotSupportedError, match="copies nothing"):
+            model.watched(*given)

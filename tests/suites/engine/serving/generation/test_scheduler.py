@@ -132,6 +132,49 @@ def test_what_is_removed_gives_its_pages_back_while_it_writes_or_waits():
     assert (own.waiting, own.plan()) == (0, [])
 
 
+def test_siblings_share_pages_come_in_and_leave_together():
+    pool = PagePool(8, 2)
+    scheduler = Scheduler(pool, sequences=4)
+    first = Sequence("a", [1, 2, 3], 6, width=2)
+    scheduler.add(first)
+    scheduler.done(scheduler.plan())
+    other, copied = scheduler.fork(first, [1, 2, 3, 9])
+    assert other.pages[0] == first.pages[0] and copied == (first.pages[1], other.pages[1])
+    first.tokens.append(4)
+    assert [(part.sequence, part.begin, part.end) for part in scheduler.plan()] == [(first, 3, 4), (other, 3, 4)]
+    wide = Sequence("b", [5] * 3, 8)
+    scheduler.add(wide)
+    scheduler.plan()
+    held = pool.take(pool.available)  # no page is left, and `wide` came last
+    scheduler.done(scheduler.plan())
+    first.tokens.append(5)
+    scheduler.plan()
+    assert scheduler.running == 2 and scheduler.waiting == 1
+    scheduler.remove(first)
+    scheduler.remove(other)
+    scheduler.remove(wide)
+    pool.release(held)
+    assert pool.available == pool.size and scheduler.running == scheduler.waiting == 0
+
+
+def test_a_sibling_without_a_page_to_copy_computes_its_end_again():
+    pool = PagePool(2, 2)
+    scheduler = Scheduler(pool)
+    first = Sequence("a", [1, 2, 3], 4)
+    scheduler.add(first)
+    scheduler.done(scheduler.plan())
+    other, copied = scheduler.fork(first, [1, 2, 3, 9])
+    assert copied is None and other.pages == first.pages[:1] and other.computed == 2
+
+
+def test_siblings_that_never_have_room_are_refused():
+    scheduler = Scheduler(PagePool(8, 2), sequences=2)
+    with pytest.raises(AttributeValueError, match="do not fit into 8 pages of 2 as 2 siblings"):
+        scheduler.add(Sequence("a", [1], 10, width=2))
+    with pytest.raises(AttributeValueError, match="a text of 3 siblings; 2 sequences write at the same time"):
+        scheduler.add(Sequence("a", [1], 4, width=3))
+
+
 def test_a_sequence_that_never_has_room_is_refused():
     own = scheduler(pages=2, page=4)
     with pytest.raises(AttributeValueError, match="grows to 9, and a source of 0, do not fit"):
