@@ -100,15 +100,15 @@ data:
   eval: {dataset: {type: SquadJson, path: eval.json}, batch_size: 32}
 problem: {type: Reading, doc_stride: 16, max_question: 6}
 optimizer: {type: Adam}
-schedule: {type: Constant, base_lr: 1e-2}
-runtime: {epochs: 16, workers: 0, threads: 1, clip_norm: 5.0, evaluation: {every: 16}}
+schedule: {type: Constant, base_lr: 5e-3}
+runtime: {epochs: 20, workers: 0, threads: 1, clip_norm: 5.0, evaluation: {every: 20}}
 """
 
 
 def test_it_finds_what_stands_behind_the_letter_that_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    for name, count in (("train", 320), ("eval", 60)):
+    for name, count in (("train", 640), ("eval", 60)):
         paragraphs = []
         for number in range(count):
             letters = rng.permutation(list("abcdefghijkl"))[:6]
