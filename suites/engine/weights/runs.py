@@ -44,11 +44,16 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
         return _of_folder(Path(name)) if is_checkpoint(Path(name)) else None
     config = None if is_hub(name) else _config_of(record)  # nothing is fetched without one
     if not is_here(record) and not offer_record(record, fetch_all=fetch_all):
-        for file in record.files:  # the error has the command that fetches them
-            check_file(record.folder() / file.name, file, record)
+        _expect_fetched(record)
     if config is None:
         return _of_hub(name)
     return _made(record.folder(), config.digest(), lambda path: write_run(record, path))
+
+
+def _expect_fetched(record: Record) -> None:
+    """Raise the error that has the command which fetches a record's files, where one is missing."""
+    for file in () if is_here(record) else record.files:
+        check_file(record.folder() / file.name, file, record)
 
 
 def run_at(path: Path) -> Path:
@@ -129,6 +134,7 @@ def write_run(
         CheckpointError: the weights are not fetched.
     """
     config = _config_of(record, overrides)
+    _expect_fetched(record)
     return _write(record.name, str(record.config), config, path, names or record.names_of_classes())
 
 

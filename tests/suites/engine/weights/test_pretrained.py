@@ -242,6 +242,11 @@ def test_the_zoo_shows_a_record_of_ones_own_and_files_of_an_address(zoo, capsys)
     assert f"{path}  5 bytes  {'ab' * 32}\n" in capsys.readouterr().out
 
 
+def test_a_run_of_weights_that_are_not_there_names_the_command_that_fetches_them(zoo, capsys):
+    assert cli.main(["zoo", "run", "yolov3_tiny_coco", "--output", str(zoo / "run")]) == 2
+    assert "fetch it with `paddock zoo fetch yolov3_tiny_coco`" in capsys.readouterr().err
+
+
 def test_the_zoo_converts_a_part_to_a_file_of_ours(config, capsys):
     folder, net = config
     words = ["zoo", "convert", str(folder / "w.safetensors"), "--model", str(folder / "c.yml")]
