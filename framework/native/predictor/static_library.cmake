@@ -18,10 +18,12 @@ endif()
 set(STATIC ${CMAKE_CURRENT_BINARY_DIR}/static)
 file(MAKE_DIRECTORY ${STATIC})
 set(ENTRIES paddock_kernel_table paddock_row_rules paddock_picture_rows)
+set(OBJECTS INCLUDE,\\.o$)  # a precompiled header is among the objects of a target too
 set(SET_OBJECTS)
 set(STATIC_SETS)
 foreach(isa ${ISAS})
-  file(GENERATE OUTPUT ${STATIC}/${isa}.objects CONTENT "$<JOIN:$<TARGET_OBJECTS:paddock_cpu_${isa}>,\n>\n")
+  file(GENERATE OUTPUT ${STATIC}/${isa}.objects
+    CONTENT "$<JOIN:$<FILTER:$<TARGET_OBJECTS:paddock_cpu_${isa}>,${OBJECTS}>,\n>\n")
   set(names)
   foreach(entry ${ENTRIES})
     list(APPEND names --redefine-sym ${entry}=${entry}_${isa} --keep-global-symbol=${entry}_${isa})
@@ -44,7 +46,7 @@ endif()
 target_compile_definitions(paddock_sets PRIVATE "PADDOCK_STATIC_SETS=${STATIC_SETS}")
 
 file(GENERATE OUTPUT ${STATIC}/paddock.objects
-  CONTENT "$<JOIN:$<FILTER:$<TARGET_OBJECTS:paddock>,EXCLUDE,/op/isa\\.cc>,\n>\n$<TARGET_OBJECTS:paddock_sets>\n")
+  CONTENT "$<JOIN:$<FILTER:$<FILTER:$<TARGET_OBJECTS:paddock>,${OBJECTS}>,EXCLUDE,/op/isa\\.cc>,\n>\n$<TARGET_OBJECTS:paddock_sets>\n")
 set(LOCAL_NAMES)
 foreach(isa ${ISAS})
   foreach(entry ${ENTRIES})
