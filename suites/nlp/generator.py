@@ -35,6 +35,18 @@ class _Cache(NamedTuple):
     page_bytes: int
 
 
+def _search(sampling: Sampling, **others: Any) -> Search:
+    """A search that draws as `sampling` says, with the other arguments of `Search`."""
+    return Search(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        repetition_penalty=sampling.repetition_penalty,
+        **others,
+    )
+
+
 class _Generator:
     """What both kinds share; see `suites.engine.contract.capabilities.generating.TextGenerator`.
 
@@ -69,31 +81,14 @@ class _Generator:
 
     def chooser(self, sampling: Sampling, number: int, prompt: Sequence[int]) -> Sampler:
         """What chooses the tokens of a prompt's result `number`."""
-        search = Search(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            min_p=sampling.min_p,
-            repetition_penalty=sampling.repetition_penalty,
-            seed=sampling.seed,
-        )
-        return Sampler(search, number, prompt)
+        return Sampler(_search(sampling, seed=sampling.seed), number, prompt)
 
     def beams(
         self, sampling: Sampling, results: int, prompt: Sequence[int], room: int, stops: Sequence[str]
     ) -> BeamSearch:
         """What chooses the hypotheses of a prompt."""
-        search = Search(
-            beam=sampling.beam,
-            length_penalty=sampling.length_penalty,
-            results=results,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            min_p=sampling.min_p,
-            repetition_penalty=sampling.repetition_penalty,
-            stop_ids=tuple(self.stops),
-        )
+        kept = {"beam": sampling.beam, "length_penalty": sampling.length_penalty, "results": results}
+        search = _search(sampling, **kept, stop_ids=tuple(self.stops))
         return BeamSearch(search, prompt, self._limits.stop, room, StopTexts(stops, self.text))
 
     def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:

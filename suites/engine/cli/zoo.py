@@ -113,14 +113,14 @@ def _show(a: argparse.Namespace) -> int:
     from suites.engine.weights.wanted import is_here
 
     record = get_record(a.name)
-    own, ours = Path(a.name), records_folder() / f"{record.name}.yml"
     missing = f"not there; fetch them with `paddock zoo fetch {shlex.quote(a.name)}`"
-    for path, is_its in ((own, own.suffix == ".yml"), (ours, record.name in record_names())):
-        if is_its:
-            print(path.read_text(encoding="utf-8"), end="")
-            paths = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
-            print(f"# files: {', '.join(map(str, paths)) or missing}")
-            return 0
+    own = a.name.endswith(".yml") and Path(a.name).is_file()
+    if own or record.name in record_names():
+        path = Path(a.name) if own else records_folder() / f"{record.name}.yml"
+        print(path.read_text(encoding="utf-8"), end="")
+        paths = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
+        print(f"# files: {', '.join(map(str, paths)) or missing}")
+        return 0
     print(f"{record}\nlicence: {record.licence}\nfiles:")
     there = record.files if is_here(record) else []
     for file in there:

@@ -55,19 +55,11 @@ def find_damaged(
         for at, why in _damaged(labels, own[rows]):
             found.setdefault(int(rows[at]) * step, why)
         for at in rows[:: -(-len(rows) // _MOST_SIZES) or 1].tolist():
-            if why := other_size(labels, int(own[at]), files, int(places[at])):
+            if why := _other_size(labels, int(own[at]), files, int(places[at])):
                 found.setdefault(at * step, why)
     found = dict(sorted(found.items()))
     _say(what, found, count, step)
     return found
-
-
-def other_size(labels: FileTable, label: int, files: FileTable, place: int) -> str:
-    """What is wrong where a picture of labels is not of its picture's size; "" where it is or a header is not read."""
-    size, of_label = picture_size(files, place), picture_size(labels, label)
-    if (0, 0) in (size, of_label):
-        return ""
-    return sizes_differ(labels.full_name(label), of_label, files.full_name(place), size)
 
 
 def sizes_differ(label: str, of_label: Sequence[int], picture: str, size: Sequence[int]) -> str:
@@ -97,6 +89,14 @@ def _say(what: str, found: Mapping[int, str], count: int, step: int) -> None:
         looked = f"{count} samples" if step == 1 else f"{len(range(0, count, step))} of {count} samples looked at"
         named = "; ".join(list(found.values())[:_NAMED]) + (" ..." if len(found) > _NAMED else "")
         _log.warning("%s: %d damaged of %s: %s", what, len(found), looked, named)
+
+
+def _other_size(labels: FileTable, label: int, files: FileTable, place: int) -> str:
+    """What is wrong where a picture of labels is not of its picture's size; "" where it is or a header is not read."""
+    size, of_label = picture_size(files, place), picture_size(labels, label)
+    if (0, 0) in (size, of_label):
+        return ""
+    return sizes_differ(labels.full_name(label), of_label, files.full_name(place), size)
 
 
 def _damaged(files: FileTable, places: np.ndarray) -> list[tuple[int, str]]:

@@ -14,11 +14,12 @@ from suites.engine.predict.inference import open_model
 from suites.engine.serving.generation.engine import EngineLimits
 from suites.engine.serving.models import Writes
 from suites.engine.serving.service import Settings
-from suites.nlp.writing import Search, Writer, steps
+from suites.nlp.writing import Search
 from tests.suites.engine.serving.toy import running
 
 from .test_generation import Asking
 from .test_writing import SORT
+from .test_written_services import by_writer
 
 TEXTS = ["3 1 2", "9 8 7 6 5", "4", "1 1 1 1", "0 5 0"]
 SHORT = ("-o", "problem.search.beam=1", "-o", "runtime.epochs=100", "-o", "runtime.evaluation.every=100")
@@ -29,16 +30,6 @@ def trained(folder, *overrides):
     runs = str(folder / "runs")
     assert main(["train", str(folder / "c.yml"), "--runs", runs, "--name", "r", *overrides]) == 0
     return open_model(folder / "runs" / "r")
-
-
-def written(model, text, search):
-    """The results that a `Writer` has for a text, as texts."""
-    processor = model.processor
-    prompts = processor._writes.prompts([processor.from_json(text)], processor.sequencer, processor._limits)
-    writer = Writer(prompts, processor._limits, search, processor.sequencer.writing.text)
-    for arrays in steps(writer):
-        writer.take(model.predict(arrays))
-    return [processor.sequencer.writing.text(found.ids) for found in writer.results()[0]]
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +120,7 @@ def test_a_model_whose_steps_are_not_in_pages_is_served_without_the_engine(tmp_p
 def test_beams_are_what_infer_writes_alone_and_beside_others(model, ask):
     for penalty, results in ((0.0, 1), (0.6, 3), (2.0, 4)):
         search = Search(beam=4, max_length=12, length_penalty=penalty, results=results)
-        best = [written(model, text, search) for text in TEXTS]
+        best = [by_writer(model, text, search) for text in TEXTS]
         body = {"max_tokens": 12, "beam": 4, "length_penalty": penalty, "n": results}
         assert [ask.texts(text, **body) for text in TEXTS] == best
         with ThreadPoolExecutor(8) as threads:
