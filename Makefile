@@ -13,8 +13,10 @@ ctr-demo: .venv/paddock-setup
 ernie-demo: .venv/paddock-tests
 	.venv/bin/python scripts/ernie_demo $(ARGUMENTS)
 
+# pytest-xdist 3.8 waits for ever after a worker that died and was replaced (--dist loadfile): none is replaced.
 test: .venv/paddock-tests
-	.venv/bin/python -m pytest -m "not slow and not peers and not emulated" --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGUMENTS)
+	.venv/bin/python -m pytest -m "not slow and not peers and not emulated" --numprocesses auto --maxprocesses 4 --dist loadfile \
+	  --max-worker-restart 0 $(ARGUMENTS)
 
 test-native: .venv/paddock-tests
 	.venv/bin/python -m pytest tests/framework/predictor tests/suites/test_native_predictor.py \

@@ -8,6 +8,7 @@ import pytest
 
 from framework.errors import CheckpointError
 from framework.locks import alone, is_still
+from tests.waiting import until
 
 
 def _hold(path, log):
@@ -39,8 +40,7 @@ def test_who_waits_is_told_once_and_gets_in_when_the_other_is_killed(tmp_path):
 
     other = multiprocessing.get_context("fork").Process(target=forever)
     other.start()
-    while not path.exists():
-        time.sleep(0.01)
+    until(path.exists)
     time.sleep(0.2)
 
     def waiting():

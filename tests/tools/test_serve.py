@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from suites.engine.cli.serve import _WRITING, options
 from suites.engine.serving.client import Client
 from tests.suites.engine.serving import toy
+from tests.waiting import until
 from tools import serve
 
 ROOT = Path(__file__).parents[2]
@@ -52,8 +52,7 @@ def test_a_signal_ends_it_after_the_last_answer(process, number, status, tmp_pat
         np.testing.assert_allclose(client.encode(["a b"])[0], toy.vector("a b"), rtol=1e-6)
         slow = threading.Thread(target=lambda: answers.append(client.score([held.text])))
         slow.start()
-        while not held.begun():
-            time.sleep(0.01)
+        until(held.begun)
         process.send_signal(number)
         held.release()
         slow.join(60)

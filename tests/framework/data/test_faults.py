@@ -111,21 +111,21 @@ def test_a_data_set_without_any_usable_sample_is_an_error():
 
 
 def test_a_sample_that_hangs_is_skipped_with_a_new_worker_and_not_tried_again():
-    made = loader(Files(hang=7), 2, skipped=0.1, seconds=0.5)
+    made = loader(Files(hang=7), 2, skipped=0.1, seconds=2.5)
     found = epochs(made, count=3)
     expected = [([8 if i == 7 else i for i in indices], draws) for indices, draws in epochs(loader(Files()), count=3)]
     assert found == expected
     assert made.skipped.report() == (
-        "1 of 40 samples could not be used: sample 7 (photo7.jpg): a worker took longer than 0.5 s"
+        "1 of 40 samples could not be used: sample 7 (photo7.jpg): a worker took longer than 2.5 s"
     )
     assert made.state_dict()["skipped"]["hung"] == [7]
 
 
 @pytest.mark.parametrize("faults", [{"skipped": 0.1, "hung": "end"}, {"skipped": 0.0}])
 def test_a_sample_that_hangs_can_end_the_pass(faults):
-    with loader(Files(hang=7), 1, seconds=0.5, **faults) as made, pytest.raises(WorkerError) as caught:
+    with loader(Files(hang=7), 1, seconds=2.5, **faults) as made, pytest.raises(WorkerError) as caught:
         list(made)
-    assert "sample 7 (photo7.jpg): a worker took longer than 0.5 s" in str(caught.value)
+    assert "sample 7 (photo7.jpg): a worker took longer than 2.5 s" in str(caught.value)
 
 
 def hang(samples):
@@ -133,10 +133,10 @@ def hang(samples):
 
 
 def test_a_batch_that_hangs_while_it_is_put_together_ends_the_pass():
-    faults = FaultPolicy(0.1, seconds=0.5)
+    faults = FaultPolicy(0.1, seconds=2.5)
     with (
         DataLoader(Files(), 4, workers=1, collate=hang, faults=faults) as made,
-        pytest.raises(WorkerError, match=r"putting a batch together: a worker took longer than 0\.5 s"),
+        pytest.raises(WorkerError, match=r"putting a batch together: a worker took longer than 2\.5 s"),
     ):
         next(iter(made))
 

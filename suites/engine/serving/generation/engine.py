@@ -195,6 +195,7 @@ class Engine:
         self._gone: list[Ticket] = []
         self._changed = threading.Condition()
         self._closed = False
+        self._died: Broken | None = None
         self._span = self.pool.pages_of(generator.context)  # pages of a table
         self._source_span = self.pool.pages_of(generator.longest_source)
         self._thread = threading.Thread(target=self._work, name="generation", daemon=True)
@@ -222,13 +223,13 @@ class Engine:
 
     def trouble(self) -> str | None:
         """Why nothing is written any more; None if all is well."""
-        dead = self._thread.ident is not None and not self._thread.is_alive() and not self._closed
-        return "the generation thread died" if dead else None
+        return None if self._died is None else str(self._died)
 
     def submit(self, wish: Wish, deliver: Callable[[Piece], None]) -> Ticket:
         """Take a request; its pieces go to `deliver`.
 
-        Raises RequestError for values out of bounds or a prompt that has no room, QueueFull where too many wait.
+        Raises RequestError for values out of bounds or a prompt that has no room, QueueFull where too many wait, Broken
+        where nothing is written any more.
         """
         most = self._most(wish)
         ticket = Ticket(deliver, time.monotonic() + self.limits.seconds)
@@ -243,6 +244,8 @@ class Engine:
         with self._changed:
             if self._closed:
                 raise Closed("the server is shutting down; ask another one")
+            if self._died is not None:
+                raise self._died
             if self.scheduler.waiting + len(self._new) + len(ticket.results) > self.limits.waiting:
                 raise QueueFull(f"{self.limits.waiting} texts wait to be written; try again in 1 s", 1)
             self._new += ticket.results
@@ -301,6 +304,20 @@ class Engine:
 
     # -- in the engine's thread
     def _work(self) -> None:
+        try:
+            self._write()
+        except Exception as error:  # a bug; whoever waits is told, as nobody would ever be answered
+            broken = self._broken("the generation thread", error)
+            with self._changed:
+                self._died = broken
+                left = list(dict.fromkeys([*self._results.values(), *self._new]))
+                self._results.clear()
+                self._new.clear()
+            for result in left:
+                for piece in _failed(result, broken):
+                    result.ticket.deliver(piece)
+
+    def _write(self) -> None:
         while True:
             with self._changed:
                 while not (self._new or self._gone or self._results or self._closed):
@@ -393,6 +410,8 @@ class Engine:
             return [] if piece is None else [piece]
         except DataError as error:
             return _failed(result, Broken(str(error)))
+        except Exception as error:
+            return _failed(result, self._broken("choosing a token", error))
 
     def _advance(self, beams: _Beams) -> list[Piece]:
         """Let the best hypotheses go on; where none does, the texts."""

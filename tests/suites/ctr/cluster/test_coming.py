@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from suites.engine.train.training import train
 from tests.suites.ctr.cluster.test_publishing import answers
 from tests.suites.ctr.cluster.test_run import Killer, children, overrides, rows_of, trained
 from tests.suites.ctr.helpers import SCHEMA, columns, write_csv
+from tests.waiting import until
 
 ROWS, PASSES = 2000, 4
 NAMES = [f"20261122/{9 + k:02d}00" for k in range(12)]
@@ -121,8 +121,7 @@ class Writer(threading.Thread):
 
     def run(self):
         for number in self._numbers:
-            while not self._run.is_file() or NAMES[number - 1] not in self._run.read_text():
-                time.sleep(0.02)
+            until(lambda name=NAMES[number - 1]: self._run.is_file() and name in self._run.read_text())
             write_pass(self._log / "passes", number, self._rows)
 
 
@@ -145,8 +144,7 @@ def test_folders_that_fill_while_the_cluster_trains_and_is_killed_count_each_row
 @pytest.mark.slow  # the other whole runs stay in the quick tests
 def test_a_run_that_was_stopped_goes_on_with_the_share_and_the_folder_where_it_was(log, tmp_path):
     def stop():
-        while not (run / "cluster" / "work.json").is_file() or NAMES[1] not in (run / "log.txt").read_text():
-            time.sleep(0.02)
+        until(lambda: (run / "cluster" / "work.json").is_file() and NAMES[1] in (run / "log.txt").read_text())
         os.kill(os.getpid(), signal.SIGTERM)
 
     run = tmp_path / "run"
@@ -213,8 +211,7 @@ def test_files_that_change_behind_the_done_file_end_the_run_with_one_error(log, 
     run = tmp_path / "run"
 
     def change():
-        while not (run / "cluster" / "work.json").is_file():
-            time.sleep(0.005)
+        until((run / "cluster" / "work.json").is_file)
         write_csv(log / "passes" / NAMES[0] / "late.csv", columns(50))
 
     threading.Thread(target=change, daemon=True).start()

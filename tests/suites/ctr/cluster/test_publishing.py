@@ -22,6 +22,7 @@ from tests.suites.ctr.helpers import columns
 from tests.suites.ctr.test_retrieval import MODELS
 from tests.suites.ctr.test_retrieval import answers as retrieved
 from tests.suites.ctr.test_retrieval import run as retrieval
+from tests.waiting import until
 
 CONFIG = "ctr/deepfm_csv"
 
@@ -112,8 +113,7 @@ def test_shards_killed_while_publishing_leave_whole_publications_and_new_ones_fo
     def kill():
         for _ in range(2):
             before = reader.versions[-1]
-            while reader.versions[-1] == before and not over.is_set():
-                time.sleep(0.005)
+            until(lambda before=before: reader.versions[-1] != before or over.is_set(), 300)
             there = children()["shard"]
             if there and not over.is_set():
                 os.kill(there[0][0], signal.SIGKILL)
@@ -134,8 +134,7 @@ def test_shards_killed_while_publishing_leave_whole_publications_and_new_ones_fo
 
 def test_a_run_that_is_continued_publishes_on_and_no_version_comes_twice(log, tmp_path, exported):  # noqa: F811
     def stop():
-        while len(reader.seen) < 3:
-            time.sleep(0.01)
+        until(lambda: len(reader.seen) >= 3)
         os.kill(os.getpid(), signal.SIGTERM)
 
     more = publishing(exported) | {"runtime.epochs": 6}

@@ -23,6 +23,7 @@ from suites.engine.run.folder import RunFolder
 from suites.engine.train.training import train_on_cluster
 from tests.suites.ctr.helpers import SCHEMA, columns, write_csv
 from tests.suites.engine.signals import handled
+from tests.waiting import until
 
 pytestmark = pytest.mark.pages
 
@@ -175,8 +176,7 @@ def test_trainers_join_and_leave_in_the_middle_of_a_run(log, tmp_path):
         return [pid for pid, spec in children()["trainer"] if at_work(spec)]
 
     def ask():
-        while not wish.is_file() or not working():
-            time.sleep(0.02)
+        until(lambda: wish.is_file() and working())
         for text, count in (("3\n", 3), ("many\n", 3), ("1\n", 1)):
             wish.write_text(text)
             end = time.monotonic() + 60
@@ -201,8 +201,7 @@ def test_trainers_join_and_leave_in_the_middle_of_a_run(log, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_run_that_was_stopped_is_continued_where_it_was(log, tmp_path, number):
     def stop_soon():
-        while not (tmp_path / "run" / "progressive.jsonl").is_file():
-            time.sleep(0.05)
+        until((tmp_path / "run" / "progressive.jsonl").is_file)
         os.kill(os.getpid(), number)
 
     stopping = threading.Thread(target=stop_soon)

@@ -25,6 +25,7 @@ from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.train.training import train
 from tests.framework.xla.test_hosts import free_port
 from tests.suites.engine import hosts_plugin
+from tests.waiting import until
 
 pytestmark = pytest.mark.pages
 
@@ -231,22 +232,17 @@ def test_what_several_hosts_cannot_share_is_refused():
     expect_fit(Runtime(epochs=1, minutes=3), World())
 
 
-def waited_until(condition):
-    while not condition():  # for ever where it never is, until the test run's own limit
-        time.sleep(0.01)
-
-
 def test_a_process_is_overdue_when_it_was_silent_for_longer_than_it_said_and_not_before():
     heard, told = os.pipe()
     listener = Listener(heard)
     assert not listener.overdue  # nothing was said: imports, data sets, the first meeting
     os.write(told, struct.pack("=dd", 0.01, 1000.0))
-    waited_until(lambda: listener.seconds == 1000.0)
+    until(lambda: listener.seconds == 1000.0)
     assert not listener.overdue  # the last word counts
     os.write(told, struct.pack("=d", 0.01))
-    waited_until(lambda: listener.overdue)
+    until(lambda: listener.overdue)
     os.write(told, struct.pack("=d", 0.0))  # what follows may take any time
-    waited_until(lambda: not listener.overdue)
+    until(lambda: not listener.overdue)
     os.close(told)
 
 

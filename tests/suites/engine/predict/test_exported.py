@@ -14,7 +14,8 @@ from suites.engine.predict.inference import load, open_model
 from suites.engine.serving.service import Settings
 from tests.framework.tflite.models import small_eight
 from tests.suites.engine.serving import toy
-from tests.suites.engine.serving.web.test_server import ask, problem, until
+from tests.suites.engine.serving.web.test_server import ask, problem
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from suites.engine.cli import main
 from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.run.screen import Screen, screens
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = """
@@ -45,13 +46,6 @@ def command(tmp_path):
 def log_of(folder):
     path = folder / "run" / "log.txt"
     return path.read_text() if path.is_file() else ""
-
-
-def until(condition):
-    ends = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
 
 
 def started(command, folder, *words, **how):

@@ -11,7 +11,8 @@ from suites.engine.serving.service import Settings
 from tests.jumps import HOURS, Jumping
 from tests.suites.engine.serving import toy
 from tests.suites.engine.serving.test_hostile import address
-from tests.suites.engine.serving.web.test_server import ask, busy, problem, until
+from tests.suites.engine.serving.web.test_server import ask, busy, problem
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 from suites.engine.serving.service import Settings
 from suites.engine.serving.web.http import count_values
 from tests.suites.engine.serving import hostile, toy
-from tests.suites.engine.serving.web.test_server import ask, busy, problem, until
+from tests.suites.engine.serving.web.test_server import ask, busy, problem
+from tests.waiting import until
 
 PEM = Path(__file__).with_name("localhost.pem")
 SMALL = Settings(name="words", max_body=1 << 20, max_values=50_000)

@@ -20,7 +20,8 @@ from suites.engine.serving.reading import Bounds
 from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import hostile, toy
 from tests.suites.engine.serving.test_hostile import connected
-from tests.suites.engine.serving.web.test_server import ask, problem, until
+from tests.suites.engine.serving.web.test_server import ask, problem
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[4]
 MAIN = """
@@ -117,8 +118,7 @@ def test_spare_readers_end_once_none_was_wanted_for_long(monkeypatch, held):
         with ThreadPoolExecutor(2) as pool:
             parcels = readers.items([held.text, "a"], 20).items
             slow = pool.submit(lambda: only(readers.batches(parcels[:1], 20)))
-            while readers._idle:
-                time.sleep(0.01)
+            until(lambda: not readers._idle)
             assert len(only(readers.batches(parcels[1:], 20))["ids"]) == 1
             held.release()
             assert len(slow.result()["ids"]) == 2

@@ -20,7 +20,8 @@ from suites.engine.serving.models import Models, Taken
 from suites.engine.serving.service import Settings
 from suites.engine.serving.versions import Source
 from tests.suites.engine.serving import toy
-from tests.suites.engine.serving.web.test_server import ask, problem, until
+from tests.suites.engine.serving.web.test_server import ask, problem
+from tests.waiting import until
 
 TOKEN = {"Authorization": "Bearer secret"}
 LOAD = "/v2/repository/models/words/load"

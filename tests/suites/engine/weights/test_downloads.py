@@ -16,6 +16,7 @@ from framework import limits
 from framework.errors import CheckpointError, PaddockError
 from suites.engine.weights import downloads
 from suites.engine.weights.downloads import Wanted, download
+from tests.waiting import until
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -275,8 +276,7 @@ def test_kill_9_loses_nothing_and_two_processes_download_once(server, tmp_path):
     spawn = multiprocessing.get_context("fork")
     first = spawn.Process(target=_in_child, args=(url, tmp_path / "w.bin"))
     first.start()
-    while not any(p.stat().st_size > 50_000 for p in tmp_path.glob(".*.part")):
-        time.sleep(0.01)
+    until(lambda: any(p.stat().st_size > 50_000 for p in tmp_path.glob(".*.part")))
     first.kill()
     first.join()
     assert not (tmp_path / "w.bin").exists()

@@ -1,7 +1,6 @@
 """Beams in the engine: hypotheses share pages and part, and write what one request alone does, with few pages too."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,6 +10,7 @@ from framework.errors import DataError
 from suites.engine.contract.capabilities.generating import Prompt, Sampling
 from suites.engine.serving.errors import Broken, RequestError, TooLarge
 from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
+from tests.waiting import until
 
 WORDS, END = 12, 11
 
@@ -152,8 +152,7 @@ def test_texts_are_those_of_one_request_alone_when_pages_run_out_too(engine, pag
     with ThreadPoolExecutor(len(PROMPTS)) as threads:
         asked = [threads.submit(ask, own, p, 3, 2, 7, s, f"c{k % 3}")
                  for k, (p, s) in enumerate(zip(PROMPTS, sources, strict=True))]  # fmt: skip
-        while own.scheduler.running + own.scheduler.waiting + len(own._new) < len(PROMPTS):
-            time.sleep(0.001)
+        until(lambda: own.scheduler.running + own.scheduler.waiting + len(own._new) == len(PROMPTS))
         generator.gate.release(10**6)
         assert [each.result() for each in asked] == expected
     assert own.pool.available == pages and own.scheduler.running == own.scheduler.waiting == 0

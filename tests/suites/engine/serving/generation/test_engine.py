@@ -246,6 +246,29 @@ def test_a_step_that_fails_fails_its_texts_and_the_next_is_written(engine):
     assert own.trouble() is None and own.pool.available == own.pool.size
 
 
+def test_a_chooser_that_fails_fails_its_text_only(engine):
+    own = engine()
+    own.generator.chooser = lambda sampling, number, prompt: Choosing(number) if prompt[0] == 3 else None
+    bad, good = Told(own, [4], new_tokens=2), Told(own, [3], new_tokens=2)
+    with pytest.raises(Broken, match="choosing a token failed: 'NoneType'"):
+        bad.result()
+    assert good.result() == ("4 5 ", 2, "length") and own.trouble() is None
+
+
+def test_whoever_waits_for_a_thread_that_dies_is_told_and_so_are_those_who_ask_later(engine):
+    own = engine()
+    own.generator.gate = threading.Semaphore(0)
+    told = [Told(own, [k], new_tokens=2) for k in range(3)]
+    own.on_step = lambda seconds: 1 / 0
+    own.generator.gate.release(10**6)
+    for each in told:
+        with pytest.raises(Broken, match="the generation thread failed: division by zero"):
+            each.result()
+    with pytest.raises(Broken, match="the generation thread failed"):
+        Told(own, [1])
+    assert own.trouble() == "the generation thread failed: division by zero"
+
+
 @pytest.mark.parametrize(
     ("wish", "error", "match"),
     [

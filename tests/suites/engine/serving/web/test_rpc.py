@@ -11,7 +11,8 @@ import pytest
 from framework.errors import PaddockError
 from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import toy
-from tests.suites.engine.serving.web.test_server import ask, busy, until
+from tests.suites.engine.serving.web.test_server import ask, busy
+from tests.waiting import until
 
 grpc = pytest.importorskip("grpc", reason="the extra grpc is not installed")
 

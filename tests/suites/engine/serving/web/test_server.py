@@ -19,6 +19,7 @@ from suites.engine.serving.batcher import Limits
 from suites.engine.serving.client import Client, ServerError
 from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import toy
+from tests.waiting import until
 
 
 def ask(server, path, body=None, method=None, headers=None):
@@ -31,14 +32,6 @@ def ask(server, path, body=None, method=None, headers=None):
     data = response.read()
     connection.close()
     return response.status, response.headers, data
-
-
-def until(condition):
-    """Wait for something that other threads will bring about."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def busy(server):
