@@ -69,8 +69,9 @@ class RowProblem(Problem):
             first_ids, second_ids = sequencer.cut(a.ids, b.ids if b is not None else None)
             sequence = sequencer.join(first_ids, second_ids)
             sample: dict[str, Any] = {"ids": sequence.ids, "segment_ids": sequence.segment_ids}
-            kept = [(sequence.first, a, first_ids), *([] if b is None else [(sequence.second, b, second_ids)])]
-            sample |= sequencer.spelled(sequence.ids, ((at, t.spelled(0, len(ids))) for at, t, ids in kept))
+            spelled = [(sequence.first, a.spelled(0, len(first_ids)))]
+            spelled += [] if b is None or second_ids is None else [(sequence.second, b.spelled(0, len(second_ids)))]
+            sample |= sequencer.spelled(sequence.ids, spelled)
             if truth:
                 sample |= {"targets": self.target_of(examples[i].label, classes, name_of(i)), "example": np.int64(i)}
             samples.append(sample)

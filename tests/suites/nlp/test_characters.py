@@ -198,7 +198,8 @@ def test_vectors_of_texts_are_made_of_their_characters_too(by_spelling, tmp_path
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["data.characters=null", "model.characters.rows=40"], r"model\.characters: ElmoClassifier reads how words are spelled, but data\.charact"),
+        (["data.characters=null", "model.characters.rows=40"],
+         r"model\.characters: ElmoClassifier reads how words are spelled, but data\.characters is not set"),
         (["model.characters=null"], r"data\.characters: ElmoClassifier as it is set does not read how words are spel"),
         (["data.characters.length=2", "data.characters.bounds=false"],
          r"data\.characters\.length is 2, but the widest filter of model\.characters\.filters sees 3 characters; rai"),
@@ -256,7 +257,7 @@ def test_a_language_model_guesses_from_the_spelling_of_unknown_words(tmp_path, m
     assert losses["spelled"] < 1.25 < 1.38 < losses["words"]  # a guess of two words in every second place is 2 ** 0.5
     run = tmp_path / "runs" / "spelled"
     told = [each.to_json()["perplexity"] for each in load(run)(["hhhhed cd", "hhhhing cd"])]
-    assert told[0] < 0.5 * told[1]  # spelled words decide which one is likely
+    assert told[0] < 0.7 * told[1]  # spelled words decide which one is likely
     assert main(["export", str(run), "--output", "out"]) == 0
     again = [each.to_json()["perplexity"] for each in load(tmp_path / "out")(["hhhhed cd", "hhhhing cd"])]
     assert again == pytest.approx(told, rel=1e-3)

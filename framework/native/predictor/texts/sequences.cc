@@ -45,7 +45,8 @@ TextPlan text_plan(const Json& metadata) {
     fail(ErrorKind::kNotSupported, "the export's problem is ", problem.substr(0, 60),
          "; this library joins texts for Classification and Regression; tokens of a text are given by paddock_encode");
   if (processor->find("characters"))
-    fail(ErrorKind::kNotSupported, "the export reads the characters of words, which this library does not spell; give "
+    fail(ErrorKind::kNotSupported,
+         "the export reads the characters of words, which this library does not spell; give "
          "its inputs yourself, `characters` among them");
   if (transforms && transforms->is(Kind::kArray) && transforms->count)
     fail(ErrorKind::kNotSupported, "the export changes texts by transforms, which this library does not do");
