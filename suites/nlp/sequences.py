@@ -15,7 +15,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError
 from suites.nlp.tokenizers import Tokenizer, Tokens
-from suites.nlp.tokenizers.characters import CHARACTERS, Characters
+from suites.nlp.tokenizers.characters import SPELLING, Characters
 from suites.nlp.transforms import TextTransform
 
 Truncation = Literal["longest_first", "only_first", "only_second", "half"]
@@ -85,7 +85,7 @@ class Sequencer:
         return [t._replace(characters=spelled.spell(text, t.spans)) for text, t in zip(changed, found, strict=True)]
 
     def spelled(self, ids: np.ndarray, texts: Iterable[tuple[int, np.ndarray | None]]) -> dict[str, np.ndarray]:
-        """`characters`, int32 [t, L], of a sequence; nothing where tokens are not spelled.
+        """`spelling`, int32 [t, L], of a sequence; nothing where tokens are not spelled.
 
         Args:
             ids: [t].
@@ -97,7 +97,7 @@ class Sequencer:
         for place, rows in texts:
             if rows is not None:
                 found[place : place + len(rows)] = rows
-        return {CHARACTERS: found}
+        return {SPELLING: found}
 
     @property
     def writing(self) -> Tokenizer:
@@ -253,7 +253,7 @@ class Encoded:
 
     Args:
         samples: of each its arrays and numbers by key; all have the same keys.
-        token_keys: keys of arrays with a row for each token, beside `characters` where samples have them.
+        token_keys: keys of arrays with a row for each token, beside `spelling` where samples have it.
         name_of: file and line of sample i, for messages.
     """
 
@@ -262,7 +262,7 @@ class Encoded:
     ) -> None:
         lengths = [len(sample[token_keys[0]]) for sample in samples]
         self._offsets = np.cumsum([0, *lengths], dtype=np.int64)
-        token_keys = (*token_keys, CHARACTERS) if CHARACTERS in samples[0] else token_keys
+        token_keys = (*token_keys, SPELLING) if SPELLING in samples[0] else token_keys
         self._tokens = {key: np.concatenate([sample[key] for sample in samples]) for key in token_keys}
         others = [key for key in samples[0] if key not in token_keys]
         self._rows = {key: np.stack([np.asarray(sample[key]) for sample in samples]) for key in others}

@@ -48,7 +48,7 @@ from suites.nlp.settings import EvalData, TrainData
 from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
-from suites.nlp.tokenizers.characters import CHARACTERS, Characters
+from suites.nlp.tokenizers.characters import SPELLING, Characters
 from suites.nlp.transforms import TextTransform
 from suites.nlp.vocabularies import (
     expect_characters,
@@ -123,7 +123,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         self.main_metric, self.lower_is_better = problem.main_metric, problem.lower_is_better
         expect_words(problem, self._given)
         expect_characters(model, problem, characters, taught=distil is not None)
-        self._spelled = () if characters is None else (CHARACTERS,)
+        self._spelled = () if characters is None else (SPELLING,)
         self.eval_inputs = (*problem.inputs, *self._spelled)
         self.train_inputs = (*(problem.learned or problem.inputs), *self._spelled, *problem.targets)
         if target_tokenizer is not None:

@@ -107,15 +107,15 @@ class BiDAF(TextModel):
         self._asked = tensor(np.arange(max_question, dtype=np.int64)[None])
 
     def forward(
-        self, ids: Tensor, offsets: Tensor, segment_ids: Tensor, characters: Tensor | None = None
+        self, ids: Tensor, offsets: Tensor, segment_ids: Tensor, spelling: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Scores [T] of first and last tokens.
 
-        ids, segment_ids: int64 [T]; offsets: integer [B + 1]; characters: integer [T, L], where the model reads them.
+        ids, segment_ids: int64 [T]; offsets: integer [B + 1]; spelling: integer [T, L], where the model reads them.
         """
         halves = split_pairs(offsets, segment_ids)  # questions and passages in turns
         x = self.word_dropout(self.words(ids))
-        spelled = read_characters("BiDAF", self.spelling, characters)
+        spelled = read_characters("BiDAF", self.spelling, spelling)
         x = x if spelled is None else ops.concat([x, spelled], axis=1)
         for layer in self.highway:
             x = layer(x)

@@ -86,17 +86,17 @@ class CharacterConvolutions(nn.Layer):
         self.dropout = nn.Dropout(layers.dropout)
         self._activation = {"relu": ops.relu, "tanh": ops.tanh}[layers.activation]
 
-    def forward(self, characters: Tensor) -> Tensor:
-        """characters: integer [T, L]; result [T, K].
+    def forward(self, spelling: Tensor) -> Tensor:
+        """spelling: integer [T, L]; result [T, K].
 
         Raises AttributeValueError where L is below the widest filter.
         """
-        x = ops.expand_dims(self.dropout(self.table(characters)), axis=1)  # [T, 1, L, C]
+        x = ops.expand_dims(self.dropout(self.table(spelling)), axis=1)  # [T, 1, L, C]
         try:
             seen = [filters(x) for filters in self.filters]
         except ShapeError:  # looking at the shape before would tie a Program to it
             raise AttributeValueError(
-                f"characters: a word has {characters.shape[1]} characters (axis 1 of {list(characters.shape)}), but "
+                f"characters: a word has {spelling.shape[1]} characters (axis 1 of {list(spelling.shape)}), but "
                 f"the widest filter sees {self.layers.widest}; pad them to so many"
             ) from None
         y = self._activation(ops.concat([ops.max(each, axes=(1, 2)) for each in seen], axis=1))
@@ -105,14 +105,14 @@ class CharacterConvolutions(nn.Layer):
         return y
 
 
-def read_characters(model: str, layer: CharacterConvolutions | None, characters: Tensor | None) -> Tensor | None:
+def read_characters(model: str, layer: CharacterConvolutions | None, spelling: Tensor | None) -> Tensor | None:
     """The words' vectors [T, K]; None where a model reads no characters.
 
     Raises AttributeValueError where a model reads characters and is given none, or the other way round.
     """
-    if layer is None and characters is None:
+    if layer is None and spelling is None:
         return None
-    if layer is None or characters is None:
+    if layer is None or spelling is None:
         said = "reads characters but was given none" if layer else "was given characters but reads none"
         raise AttributeValueError(f"{model}: {said}; set model.characters and data.characters both, or neither")
-    return layer(characters)
+    return layer(spelling)

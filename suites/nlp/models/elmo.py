@@ -46,20 +46,20 @@ class BiLM(nn.Layer):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, ids: Tensor, offsets: Tensor, characters: Tensor | None = None
+        self, ids: Tensor, offsets: Tensor, spelling: Tensor | None = None
     ) -> tuple[list[Tensor], list[Tensor]]:
         """Layers 0 (word vectors) to N from the left, and those from the right, [T, W] each.
 
-        ids: int64 [T]; offsets: integer [B + 1]; characters: integer [T, L], where they are read.
+        ids: int64 [T]; offsets: integer [B + 1]; spelling: integer [T, L], where they are read.
         """
         turned = turned_rows(offsets, ids)
-        x = self._vectors(ids, characters)
+        x = self._vectors(ids, spelling)
         right = self._layers(self.rightward, x, offsets)
         left = self._layers(self.leftward, ops.gather(x, turned), offsets)
         return right, [x, *(ops.gather(each, turned) for each in left[1:])]
 
-    def _vectors(self, ids: Tensor, characters: Tensor | None) -> Tensor:
-        spelled = read_characters("ELMo", self.spelling, characters)
+    def _vectors(self, ids: Tensor, spelling: Tensor | None) -> Tensor:
+        spelled = read_characters("ELMo", self.spelling, spelling)
         if spelled is None or self.projection is None:
             assert self.words is not None
             return self.words(ids)
@@ -130,9 +130,9 @@ class BiLanguageModel(TextModel):
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(width, vocab_size)  # one for both directions
 
-    def forward(self, ids: Tensor, offsets: Tensor, characters: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, ids: Tensor, offsets: Tensor, spelling: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits [T, V] of the word after each, given those up to it, and of the one before, given those from it on."""
-        right, left = self.bilm(ids, offsets, characters)
+        right, left = self.bilm(ids, offsets, spelling)
         return self.head(self.dropout(right[-1])), self.head(self.dropout(left[-1]))
 
 
@@ -186,13 +186,13 @@ class ElmoClassifier(TextModel):
         ids: Tensor,
         offsets: Tensor,
         segment_ids: Tensor | None = None,
-        characters: Tensor | None = None,
+        spelling: Tensor | None = None,
     ) -> Tensor:
-        """Logits [B, K].  ids: int64 [T]; offsets: integer [B + 1]; characters: integer [T, L], where they are read.
+        """Logits [B, K].  ids: int64 [T]; offsets: integer [B + 1]; spelling: integer [T, L], where they are read.
 
         The segments make no difference.
         """
-        x, _ = self.cells(self.dropout(self.token_vectors(ids, offsets, characters=characters)), offsets)
+        x, _ = self.cells(self.dropout(self.token_vectors(ids, offsets, spelling=spelling)), offsets)
         return self.head(self.dropout(pooled(x, offsets, self._pooling)))
 
     def token_vectors(
@@ -200,11 +200,11 @@ class ElmoClassifier(TextModel):
         ids: Tensor,
         offsets: Tensor,
         layer: int | None = None,
-        characters: Tensor | None = None,
+        spelling: Tensor | None = None,
         **more: object,
     ) -> Tensor:
         """The mixed layers, [T, 2 W], or one of them, from 1 on."""
-        right, left = self.bilm(ids, offsets, characters)
+        right, left = self.bilm(ids, offsets, spelling)
         both = [ops.concat([a, b], axis=1) for a, b in zip(right, left, strict=True)]
         if layer is not None:
             if not 1 <= layer < len(both):

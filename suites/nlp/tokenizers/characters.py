@@ -15,7 +15,7 @@ import numpy as np
 from framework.errors import AttributeValueError, CheckpointError, DataError
 from suites.nlp.tokenizers.base import clean
 
-CHARACTERS = "characters"  # the batch array, int32 [T, L]
+SPELLING = "spelling"  # the batch array, int32 [T, L]
 RESERVED = ("[PAD]", "[UNK]", "[BOW]", "[EOW]", "[CLS]", "[SEP]")
 _PADDING, _UNKNOWN, _BEGIN, _END, _OPENING, _CLOSING = range(len(RESERVED))
 _LONGEST = 1024  # characters of a token

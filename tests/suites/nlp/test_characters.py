@@ -48,7 +48,7 @@ def test_special_tokens_are_no_text():
     sequencer = Sequencer(tokenizer, max_length=8, characters=Characters(4, vocabulary=[*RESERVED, *"abc"]))
     (tokens,) = sequencer.tokens(["ab cc"])
     ids = np.array([3, *tokens.ids, 2])
-    found = sequencer.spelled(ids, [(1, tokens.characters)])["characters"]
+    found = sequencer.spelled(ids, [(1, tokens.characters)])["spelling"]
     assert found.tolist() == [[4, 0, 0, 0], [6, 7, 0, 0], [8, 8, 0, 0], [5, 0, 0, 0]]
     assert Sequencer(tokenizer).spelled(ids, [(1, None)]) == {}
 
@@ -176,8 +176,8 @@ def test_an_export_spells_words_as_the_run_does(by_spelling, form, tmp_path, cap
         assert not predictor.fixed_shapes
         processor = load(run).processor
         batch = processor.prepare([processor.from_json(text) for text in TEXTS])
-        assert batch["characters"].shape == (len(batch["ids"]), 8)
-        given = [np.asarray(batch[name]) for name in ("ids", "offsets", "segment_ids", "characters")]
+        assert batch["spelling"].shape == (len(batch["ids"]), 8)
+        given = [np.asarray(batch[name]) for name in ("ids", "offsets", "segment_ids", "spelling")]
         np.testing.assert_allclose(predictor.run(given)[0][:, 1], one, atol=1e-4)
 
 
@@ -322,4 +322,4 @@ def test_processors_keep_their_characters():
     again = TextProcessor.from_metadata(json.loads(json.dumps(processor.metadata())))
     for each in (processor, again):
         batch = each.prepare([each.from_json("abc cba")])
-        assert batch["characters"].tolist() == [[6, 7, 8, 0], [8, 7, 6, 0]]
+        assert batch["spelling"].tolist() == [[6, 7, 8, 0], [8, 7, 6, 0]]

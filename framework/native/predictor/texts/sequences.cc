@@ -47,7 +47,7 @@ TextPlan text_plan(const Json& metadata) {
   if (processor->find("characters"))
     fail(ErrorKind::kNotSupported,
          "the export reads the characters of words, which this library does not spell; give "
-         "its inputs yourself, `characters` among them");
+         "its inputs yourself, `spelling` among them");
   if (transforms && transforms->is(Kind::kArray) && transforms->count)
     fail(ErrorKind::kNotSupported, "the export changes texts by transforms, which this library does not do");
   if (!most || !most->is(Kind::kInt) || most->whole < 8)

@@ -91,7 +91,7 @@ def test_scores_are_those_of_the_papers_equations(traced, characters):
     vectors = None
     if characters:
         words = np.random.default_rng(0).integers(0, 9, (len(ids), 5)).astype(np.int32)
-        given["characters"] = tensor(words)
+        given["spelling"] = tensor(words)
         vectors = spelled(words, w, "spelling.", lambda x: np.maximum(x, 0))
     with no_grad():
         found = list(run(given).values()) if run else model(**given)

@@ -86,8 +86,8 @@ def test_elmos_first_layer_is_made_of_characters_alone(kind):
     offsets, spelling = tensor(np.array([0, 3, 4])), tensor(WORDS)
     with no_grad():
         (first, _), (same, _) = model.bilm(tensor(np.array([7, 8, 9, 3])), offsets, spelling)
-        others = model(tensor(np.array([1, 1, 1, 1])), offsets, characters=spelling)
-        again = model(tensor(np.array([7, 8, 9, 3])), offsets, characters=spelling)
+        others = model(tensor(np.array([1, 1, 1, 1])), offsets, spelling=spelling)
+        again = model(tensor(np.array([7, 8, 9, 3])), offsets, spelling=spelling)
     x = spelled(WORDS, w, "bilm.spelling.", lambda v: np.maximum(v, 0), 2)
     wanted = x @ w["bilm.projection.weight"].T + w["bilm.projection.bias"]
     np.testing.assert_allclose(first.numpy(), wanted, rtol=1e-5, atol=1e-5)
