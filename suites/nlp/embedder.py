@@ -24,6 +24,7 @@ from suites.nlp.processor import TextProcessor
 from suites.nlp.sentences import sentences_of
 from suites.nlp.sequences import Sequencer
 from suites.nlp.task import NlpTask
+from suites.nlp.tokenizers.characters import SPELLING
 from suites.nlp.tokenizers.folders import tokenizer_of
 
 _LENGTH = 256  # tokens of a text at most, where nothing says another number
@@ -138,8 +139,9 @@ def export_traced(
     compute: Callable[[dict[str, Tensor]], dict[str, Tensor]], processor: TextProcessor, output: Path
 ) -> None:
     """Trace `compute`, from the arrays of a batch to results by name, and write it with its processor."""
+    spelled = () if processor.sequencer.characters is None else (SPELLING,)
     batch = processor.prepare([processor.from_json(processor.example())])
-    inputs = {name: from_numpy(np.asarray(batch[name])) for name in NlpTask.eval_inputs}
+    inputs = {name: from_numpy(np.asarray(batch[name])) for name in (*NlpTask.eval_inputs, *spelled)}
     for name, tensor in inputs.items():
         tensor.name = name
     with no_grad():

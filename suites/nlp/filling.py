@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from suites.engine.contract.fitting import Arrays, size_above
+from suites.nlp.tokenizers.characters import SPELLING
 
 if TYPE_CHECKING:
     from suites.nlp.problems.base import Problem
@@ -33,7 +34,7 @@ class Filling:
 
     def __init__(self, problem: Problem, *, few: bool) -> None:
         assert problem.fillers is not None
-        self._problem, self._fillers, self._few = problem, problem.fillers, few
+        self._problem, self._fillers, self._few = problem, {**problem.fillers, SPELLING: 0}, few
         self._sides = problem.sides()
 
     def fill(self, arrays: Arrays) -> dict[str, np.ndarray]:

@@ -167,8 +167,9 @@ def _pieces(documents: Sequence[Document], sequencer: Sequencer, room: int) -> I
     for document in documents:
         pieces = []
         for sentence in document.sentences:
-            ids, spans = next(tokens)
-            words, names = tokens_in(spans, (sentence.words, sentence.names)) if len(ids) else (ids, ids)
+            found = next(tokens)
+            ids = found.ids
+            words, names = tokens_in(found.spans, (sentence.words, sentence.names)) if len(ids) else (ids, ids)
             whole = Piece(ids, words.astype(np.int64), names.astype(np.int64))
             pieces += [whole.cut(first, first + room) for first in range(0, len(ids), room)]
         yield pieces

@@ -24,6 +24,7 @@ from suites.nlp.problems.reranking import Reranking
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.sequences import CountingSequencer, Encoded, RememberingSequencer, Sequencer
 from suites.nlp.tokenizers import tokenizer_from
+from suites.nlp.tokenizers.characters import Characters
 from suites.nlp.transforms import TextTransform
 from suites.nlp.writing import Limits, Writer, steps
 
@@ -50,8 +51,9 @@ class TextProcessor(ServedProcessor):
         self._problem = problem
         self._problem.take_tokenizer(sequencer.writing)
         self.sequencer = RememberingSequencer(
-            sequencer.tokenizer, sequencer.transforms, sequencer.max_length, sequencer.truncation, sequencer.target
-        )
+            sequencer.tokenizer, sequencer.transforms, sequencer.max_length, sequencer.truncation, sequencer.target,
+            sequencer.characters,
+        )  # fmt: skip
         self.classes = list(classes)
         self.poolings = self._problem.poolings
         self.ranks_pairs = isinstance(self._problem, Reranking)
@@ -59,7 +61,8 @@ class TextProcessor(ServedProcessor):
     def metadata(self) -> dict[str, Any]:
         """All parts, the vocabulary too."""
         sequencer = self.sequencer
-        target = {} if sequencer.target is None else {"target_tokenizer": sequencer.target.metadata()}
+        more = {} if sequencer.target is None else {"target_tokenizer": sequencer.target.metadata()}
+        more |= {} if sequencer.characters is None else {"characters": sequencer.characters.metadata()}
         return {
             "problem": plain(self._problem, suite="nlp"),
             "transforms": plain(sequencer.transforms, suite="nlp"),
@@ -67,7 +70,7 @@ class TextProcessor(ServedProcessor):
             "truncation": sequencer.truncation,
             "classes": self.classes,
             "tokenizer": sequencer.tokenizer.metadata(),
-            **target,
+            **more,
         }
 
     @classmethod
@@ -80,6 +83,7 @@ class TextProcessor(ServedProcessor):
                 metadata["max_length"],
                 metadata["truncation"],
                 tokenizer_from(metadata["target_tokenizer"]) if "target_tokenizer" in metadata else None,
+                Characters.restore(metadata["characters"]) if "characters" in metadata else None,
             )
             problem: Problem = build_value(metadata["problem"], Problem, suite="nlp")
             if isinstance(problem, WritingProblem):

@@ -15,6 +15,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError
 from suites.nlp.tokenizers import Tokenizer, Tokens
+from suites.nlp.tokenizers.characters import SPELLING, Characters
 from suites.nlp.transforms import TextTransform
 
 Truncation = Literal["longest_first", "only_first", "only_second", "half"]
@@ -50,6 +51,7 @@ class Sequencer:
         max_length: tokens of a sequence at most, with the special ones.
         truncation: which text of a pair is cut: the longer one token by token, one of them, or each to half.
         target: of texts that are written, where these have a vocabulary of their own.
+        characters: how tokens are spelled; None where the model does not read that.
     """
 
     tokenizer: Tokenizer
@@ -57,6 +59,7 @@ class Sequencer:
     max_length: int = 128
     truncation: Truncation = "longest_first"
     target: Tokenizer | None = None
+    characters: Characters | None = None
 
     def __post_init__(self) -> None:
         if self.max_length < 8:
@@ -75,7 +78,26 @@ class Sequencer:
 
     def tokens(self, texts: Iterable[str]) -> list[Tokens]:
         """The tokens of each text, after the transforms."""
-        return self.tokenizer.encode([self.change(text) for text in texts])
+        changed = [self.change(text) for text in texts]
+        found = self.tokenizer.encode(changed)
+        if (spelled := self.characters) is None:
+            return found
+        return [t._replace(characters=spelled.spell(text, t.spans)) for text, t in zip(changed, found, strict=True)]
+
+    def spelled(self, ids: np.ndarray, texts: Iterable[tuple[int, np.ndarray | None]]) -> dict[str, np.ndarray]:
+        """`spelling`, int32 [t, L], of a sequence; nothing where tokens are not spelled.
+
+        Args:
+            ids: [t].
+            texts: the place of the first token of each text in it, and the characters of all of its tokens there.
+        """
+        if self.characters is None:
+            return {}
+        found = self.characters.special(ids, self.tokenizer.opening, self.tokenizer.closing)
+        for place, rows in texts:
+            if rows is not None:
+                found[place : place + len(rows)] = rows
+        return {SPELLING: found}
 
     @property
     def writing(self) -> Tokenizer:
@@ -125,9 +147,12 @@ class CountingSequencer(Sequencer):
     """A Sequencer of another's parts that counts tokens, those that the vocabulary lacks, and texts that are cut."""
 
     def __init__(self, other: Sequencer) -> None:
-        super().__init__(other.tokenizer, other.transforms, other.max_length, other.truncation, other.target)
+        super().__init__(
+            other.tokenizer, other.transforms, other.max_length, other.truncation, other.target, other.characters
+        )
         self.counts: dict[str, int] = {"all": 0, "unknown": 0}
         self._fitted, self._cut = 0, 0  # sequences, and those that had more tokens than fit
+        self._long = 0  # tokens of more characters than are read
 
     def tokens(self, texts: Iterable[str]) -> list[Tokens]:
         """The tokens of each text, after the transforms."""
@@ -140,6 +165,8 @@ class CountingSequencer(Sequencer):
     def _counted(self, found: list[Tokens], tokenizer: Tokenizer) -> list[Tokens]:
         self.counts["all"] += sum(len(each.ids) for each in found)
         self.counts["unknown"] += sum(int((each.ids == tokenizer.unknown).sum()) for each in found)
+        if self.characters is not None:
+            self._long += sum(int((np.diff(each.spans) > self.characters.room).sum()) for each in found)
         return found
 
     def cut(self, first: np.ndarray, second: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -172,11 +199,19 @@ class CountingSequencer(Sequencer):
                 *(what, self._cut, self._fitted, self.max_length),
             )
         every, unknown = self.counts.values()
+        if self._long and self.characters is not None:
+            _log.log(
+                logging.WARNING if self._long > _MUCH * every else logging.INFO,
+                "%s: %d of %d tokens have more than the %d characters that are read (data.characters.length); the "
+                "rest of them is not read",
+                *(what, self._long, every, self.characters.room),
+            )
         if unknown > _MUCH * every:
+            seen = "so the model does not see them" if self.characters is None else "so only their characters are seen"
             _log.warning(
-                "%s: %.0f %% of its tokens are unknown to the vocabulary (%d of %d), so the model does not see them; "
+                "%s: %.0f %% of its tokens are unknown to the vocabulary (%d of %d), %s; "
                 "take a vocabulary of this language",
-                *(what, 100 * unknown / every, unknown, every),
+                *(what, 100 * unknown / every, unknown, every, seen),
             )
 
 
@@ -218,7 +253,7 @@ class Encoded:
 
     Args:
         samples: of each its arrays and numbers by key; all have the same keys.
-        token_keys: keys of arrays with a row for each token.
+        token_keys: keys of arrays with a row for each token, beside `spelling` where samples have it.
         name_of: file and line of sample i, for messages.
     """
 
@@ -227,6 +262,7 @@ class Encoded:
     ) -> None:
         lengths = [len(sample[token_keys[0]]) for sample in samples]
         self._offsets = np.cumsum([0, *lengths], dtype=np.int64)
+        token_keys = (*token_keys, SPELLING) if SPELLING in samples[0] else token_keys
         self._tokens = {key: np.concatenate([sample[key] for sample in samples]) for key in token_keys}
         others = [key for key in samples[0] if key not in token_keys]
         self._rows = {key: np.stack([np.asarray(sample[key]) for sample in samples]) for key in others}

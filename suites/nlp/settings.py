@@ -16,6 +16,7 @@ from suites.nlp.problems import Problem
 from suites.nlp.sequences import Truncation
 from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
+from suites.nlp.tokenizers.characters import Characters
 from suites.nlp.transforms import TextTransform
 
 
@@ -66,6 +67,7 @@ class Data:
         truncation: which text of a pair is cut where it is longer.
         target_tokenizer: of the texts that are written, where these have a vocabulary of their own; null where both
             sides share `tokenizer`.
+        characters: how tokens are spelled, for models with `characters`; null for models that read none.
         transforms: applied to each text before it is tokenized, also to texts to predict on.
         root: folder or zip of the data, for `${data.root}` in the data sets.
     """
@@ -81,6 +83,7 @@ class Data:
     root: str | None = None
     more_eval: dict[str, EvalData] = field(default_factory=dict)
     target_tokenizer: Annotated[Tokenizer, OfRole("tokenizer")] | None = None
+    characters: Characters | None = None
 
 
 @register("config", "nlp")

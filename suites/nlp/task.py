@@ -48,8 +48,16 @@ from suites.nlp.settings import EvalData, TrainData
 from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
+from suites.nlp.tokenizers.characters import SPELLING, Characters
 from suites.nlp.transforms import TextTransform
-from suites.nlp.vocabularies import expect_rows, expect_two_sides, expect_words, expect_writers_alike, learn
+from suites.nlp.vocabularies import (
+    expect_characters,
+    expect_rows,
+    expect_two_sides,
+    expect_words,
+    expect_writers_alike,
+    learn,
+)
 
 _LAYER = re.compile(r"\blayers?\.(\d+)\.")
 _SHOWN = 12  # classes in a message
@@ -70,6 +78,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         max_length: tokens of a sequence at most.
         truncation: which text of a pair is cut where it is longer.
         target_tokenizer: of texts that are written, where these have a vocabulary of their own.
+        characters: how tokens are spelled, for a model that reads that.
         transforms: applied to each text before it is tokenized.
         task_id: row of the task table added to every token, for ERNIE 2.0 and 3.0.
         layer_decay: factor on the learning rate from each encoder layer to the one below; None for none.
@@ -95,6 +104,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         max_length: int = 128,
         truncation: Truncation = "longest_first",
         target_tokenizer: Tokenizer | None = None,
+        characters: Characters | None = None,
         transforms: Sequence[TextTransform] = (),
         task_id: int = 0,
         layer_decay: float | None = None,
@@ -105,15 +115,17 @@ class NlpTask(DataTask[TrainData, EvalData]):
         super().__init__(train, eval, more_eval)
         self.model = model
         self._problem = problem
-        self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation, target_tokenizer)
+        self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation, target_tokenizer, characters)
         self._num_classes, self._named = num_classes, classes
         self._task_id, self._layer_decay, self._r_drop = task_id, layer_decay, r_drop
         self._adopted: TextProcessor | None = None
         self._distillation = None if distil is None else Distillation(distil, problem)
         self.main_metric, self.lower_is_better = problem.main_metric, problem.lower_is_better
-        self.eval_inputs = problem.inputs
-        self.train_inputs = (*(problem.learned or problem.inputs), *problem.targets)
         expect_words(problem, self._given)
+        expect_characters(model, problem, characters, taught=distil is not None)
+        self._spelled = () if characters is None else (SPELLING,)
+        self.eval_inputs = (*problem.inputs, *self._spelled)
+        self.train_inputs = (*(problem.learned or problem.inputs), *self._spelled, *problem.targets)
         if target_tokenizer is not None:
             expect_two_sides(model, problem)
         if not 0 <= task_id < max(model.task_types, 1):
@@ -172,7 +184,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
             if isinstance(samples, WithNegatives) and samples.lesson is not None:
                 samples.take(answers(samples.lesson, vector_width(self.model)))
             lengths = getattr(samples, "lengths", encoded.lengths)  # where others are drawn from than are encoded
-            collate: Any = self._problem.collate(self._problem.token_keys)
+            collate: Any = self._problem.collate((*self._problem.token_keys, *self._spelled))
         else:
             labelled = self._distillation.samples(self._train_set, self._sequencer)
             samples, lengths = labelled, labelled.lengths
@@ -198,7 +210,8 @@ class NlpTask(DataTask[TrainData, EvalData]):
         """The evaluation set in order."""
         samples = self._encoded(self._eval_set)
         batch_size = self.eval_data.batch_size
-        return DataLoader(samples, batch_size, workers=workers, collate=self._problem.collate(self._problem.token_keys))
+        collate = self._problem.collate((*self._problem.token_keys, *self._spelled))
+        return DataLoader(samples, batch_size, workers=workers, collate=collate)
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name."""
@@ -340,7 +353,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
         return self.model.token_vectors(**self._arguments(inputs, Problem.inputs), layer=layer)
 
     def _arguments(self, inputs: Mapping[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
-        given = {name: inputs[name] for name in names}
+        given = {name: inputs[name] for name in (*names, *self._spelled)}
         if self._task_id:
             given["task_ids"] = ops.full_like(given["ids"], value=float(self._task_id))
         return given

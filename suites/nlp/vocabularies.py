@@ -14,6 +14,7 @@ from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems import Problem
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.sequences import Sequencer
+from suites.nlp.tokenizers.characters import Characters
 
 
 def learn(sequencer: Sequencer, train_set: Callable[[], TextDataset[Any]]) -> None:
@@ -22,6 +23,8 @@ def learn(sequencer: Sequencer, train_set: Callable[[], TextDataset[Any]]) -> No
     Raises ConfigError for two tokenizers on a data set that has no sides.
     """
     source, target = sequencer.tokenizer, sequencer.target
+    if sequencer.characters is not None and sequencer.characters.learns:
+        sequencer.characters.learn(sequencer.change(text) for text in train_set().texts())
     if target is None:
         if source.learns:
             source.learn(sequencer.change(text) for text in train_set().texts())
@@ -55,6 +58,44 @@ def expect_two_sides(model: TextModel, problem: Problem) -> None:
         raise ConfigError(
             "data.target_tokenizer: the model's word vectors are shared by both sides (model.shared), but two "
             "vocabularies give a number two meanings; set model.shared to false, or take target_tokenizer away"
+        )
+
+
+def expect_characters(model: TextModel, problem: Problem, characters: Characters | None, *, taught: bool) -> None:
+    """Raise ConfigError where a model that reads characters is given none, or other ones, or the other way round.
+
+    Args:
+        model: the network.
+        problem: what is asked.
+        characters: how tokens are spelled.
+        taught: whether it learns from a teacher.
+    """
+    layers, name = model.characters, type(model).__name__
+    if characters is None:
+        if layers is not None:
+            raise ConfigError(
+                f"model.characters: {name} reads how words are spelled, but data.characters is not set; set it, such "
+                "as data.characters: {length: 16}, or take model.characters away"
+            )
+        return
+    if layers is None:
+        raise ConfigError(
+            f"data.characters: {name} as it is set does not read how words are spelled; set model.characters (BiDAF, "
+            "BiLanguageModel and ElmoClassifier have it), or take data.characters away"
+        )
+    if not problem.spells:
+        raise ConfigError(f"data.characters: {type(problem).__name__} does not spell words; take it away")
+    if taught:
+        raise ConfigError("data.characters: a student that learns from a teacher reads no characters; take one away")
+    if characters.length < layers.widest:
+        raise ConfigError(
+            f"data.characters.length is {characters.length}, but the widest filter of model.characters.filters sees "
+            f"{layers.widest} characters; raise length to {layers.widest} or more, or take narrower filters"
+        )
+    if characters.max_size > layers.rows:
+        raise ConfigError(
+            f"data.characters.max_size is {characters.max_size} but model.characters.rows is {layers.rows}; write "
+            'rows: "${data.characters.max_size}"'
         )
 
 

@@ -367,6 +367,7 @@ def test_exports_whose_texts_are_prepared_otherwise_are_refused(tmp_path):
     for number, (more, words) in enumerate((
         ({"problem": {"type": "Reading"}}, "the export's problem is Reading; this library joins texts for"),
         ({"transforms": [{"type": "RemoveSpaces"}]}, "the export changes texts by transforms"),
+        ({"characters": {"length": 8}}, "the export reads the characters of words, which this library does not spell"),
         ({"max_length": 7}, "max_length of the export"),
         ({"problem": {"type": "Classification", "pair": True}}, "text 0 is single; the model takes pairs"),
     )):  # fmt: skip

@@ -49,6 +49,23 @@ void expect_sequences(const InferContext& c) {
   c.expect_shape("lengths", {sequences});
 }
 
+// near_keys and near_values [2 F + 1, D / heads], both or neither.
+void expect_near(const InferContext& c) {
+  if (c.has("near_keys") != c.has("near_values"))
+    c.attr_error("there is ", c.has("near_keys") ? "near_keys" : "near_values",
+                 " without the other; give both or neither");
+  if (!c.has("near_keys")) return;
+  const int64_t size = c.shape("q")[1] / c.attr<int64_t>("heads");
+  for (const char* name : {"near_keys", "near_values"}) {
+    c.expect_rank(name, 2);
+    expect_like(c, name, "q");
+  }
+  const Shape& near = c.shape("near_keys");
+  if (near[0] % 2 == 0 || near[1] != size)
+    c.shape_error("near_keys ", near, " must be [2 F + 1, ", size, "], a row for each distance, of a head's columns");
+  c.expect_shape("near_values", near);
+}
+
 PADDOCK_OP(page_rows, "offsets, tables, lengths, like, keys -> rows, places")
     .doc(
         "Where the keys of new tokens belong in a cache of pages, as paged_attention reads them, and the places of the "
@@ -69,17 +86,19 @@ PADDOCK_OP(page_rows, "offsets, tables, lengths, like, keys -> rows, places")
       c.out("places", {c.shape("like")[0]}, DType::kI64);
     });
 
-PADDOCK_OP(paged_attention, "q, keys, values, offsets, tables, lengths -> y")
+PADDOCK_OP(paged_attention, "q, keys, values, offsets, tables, lengths, near_keys?, near_values? -> y")
     .doc(
         "Causal attention of each sequence's new queries to its keys and values, which lie in pages anywhere in memory "
         "(Kwon et al. 2023, arXiv:2309.06180). A sequence's queries are its last rows: of n queries and a length l the "
         "i-th sees keys 0 ... l - n + i; one that sees none gives 0. Several heads of queries may share one of keys "
         "(Ainslie et al. 2023). A query's result has the same bits whatever else is in the batch, in whichever pages "
-        "its keys lie, and however many queries come with it.\n\n"
+        "its keys lie, and however many queries come with it. A key at place j counts for a query at place i as its "
+        "row plus row max(j - i, -F) + F of near_keys, and its value likewise (Shaw et al. 2018, arXiv:1803.02155).\n\n"
         "q, y: [T, D], columns head by head; keys, values: [R, W], R / page pages of `page` rows, W columns of whole "
         "heads; offsets: int32 or int64 [B + 1], rising from 0 to T, of the queries; tables: int32 or int64 [B, P], of "
         "each sequence its pages in order (of which only those that its length reaches are read); lengths: int32 or "
-        "int64 [B], its keys, the new ones among them, at most P page.")
+        "int64 [B], its keys, the new ones among them, at most P page; near_keys, near_values: [2 F + 1, D / heads], "
+        "both or neither.")
     .attr("heads", AttrType::kInt, "Number of heads of queries; it divides D.")
     .attr("page", AttrType::kInt, int64_t{16}, "Rows of a page.")
     .attr("scale", AttrType::kFloat, 0.0, "Factor of the products q k; 0 stands for 1 / sqrt(D / heads).")
@@ -92,7 +111,31 @@ PADDOCK_OP(paged_attention, "q, keys, values, offsets, tables, lengths -> y")
         c.attr_error("window is ", window, " but must be 0 or more");
       expect_pages(c);
       expect_sequences(c);
+      expect_near(c);
       c.out("y", c.shape("q"), c.in("q").dtype);
+    });
+
+PADDOCK_OP(paged_weights, "q, keys, offsets, tables, lengths -> weights")
+    .doc(
+        "The weights that paged_attention, of one head, gives to keys, by their place in their sequence. A query's "
+        "weights have the same bits whatever else is in the batch.\n\n"
+        "q: [T, D]; keys: [R, D]; offsets, tables, lengths: as of paged_attention; weights: [T, P page], 0 for places "
+        "that a query does not see.")
+    .attr("page", AttrType::kInt, int64_t{16}, "Rows of a page.")
+    .attr("scale", AttrType::kFloat, 0.0, "Factor of the products q k; 0 stands for 1 / sqrt(D).")
+    .checks(DataCheck::kOffsets, "offsets", queries)
+    .checks(DataCheck::kIndices, "tables", pages)
+    .checks(DataCheck::kIndices, "lengths", lengths_end)
+    .infer([](InferContext& c) {
+      for (const char* name : {"q", "keys"}) {
+        c.expect_rank(name, 2);
+        expect_like(c, name, "q");
+      }
+      c.expect_floating("q");
+      if (c.shape("q")[1] < 1 || c.shape("q")[1] != c.shape("keys")[1])
+        c.shape_error("q ", c.shape("q"), " and keys ", c.shape("keys"), " must have the same columns, 1 or more");
+      expect_sequences(c);
+      c.out("weights", {c.shape("q")[0], c.shape("tables")[1] * c.attr<int64_t>("page")}, c.in("q").dtype);
     });
 
 PADDOCK_OP(linear_by_rows, "x, weight, bias?, scale? -> y")

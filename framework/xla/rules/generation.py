@@ -43,6 +43,8 @@ def _paged_attention(
     offsets: Array,
     tables: Array,
     lengths: Array,
+    near_keys: Array | None = None,
+    near_values: Array | None = None,
     *,
     heads: int,
     page: int,
@@ -59,16 +61,45 @@ def _paged_attention(
     there = (jnp.arange(span)[None, :] < long[:, None])[:, :, None, None]  # rubbish behind a sequence may be NaN
     k, v = (jnp.where(there, wide(x)[rows].reshape(*rows.shape, groups, size), 0) for x in (keys, values))
     by_head = padded.reshape(*padded.shape[:2], groups, heads // groups, size)
-    scores = call.lowering.contraction("bighd,bjgd->bghij", by_head, k) * np.asarray(scale or size**-0.5, k.dtype)
     first = long - (at[1:] - at[:-1])
     place = first[:, None] + jnp.arange(padded.shape[1])
     behind = place[:, :, None] - jnp.arange(span)[None, None, :]
+    scores = call.lowering.contraction("bighd,bjgd->bghij", by_head, k)
+    far = 0 if near_keys is None else near_keys.shape[0] // 2
+    near = far - jnp.clip(behind, 0, far)  # [B, L, span]
+    if near_keys is not None:
+        scores = scores + call.lowering.contraction("bighd,bijd->bghij", by_head, wide(near_keys)[near])
+    scores = scores * np.asarray(scale or size**-0.5, k.dtype)
     seen = ((behind >= 0) & ((behind < window) if window else True))[:, None, None]
     top = jnp.max(jnp.where(seen, scores, -jnp.inf), -1, keepdims=True, initial=-jnp.inf)
     parts = jnp.where(seen, jnp.exp(scores - jnp.where(jnp.isneginf(top), 0, top)), 0)
     total = jnp.sum(parts, -1, keepdims=True)
-    y = call.lowering.contraction("bghij,bjgd->bighd", parts / jnp.where(total == 0, 1, total), v)
+    weights = parts / jnp.where(total == 0, 1, total)
+    y = call.lowering.contraction("bghij,bjgd->bighd", weights, v)
+    if near_values is not None:
+        y = y + call.lowering.contraction("bghij,bijd->bighd", weights, wide(near_values)[near])
     return from_padded(y.reshape(padded.shape), at, q.shape[0])
+
+
+@rule("paged_weights")
+def _paged_weights(
+    call: Call, q: Array, keys: Array, offsets: Array, tables: Array, lengths: Array, *, page: int, scale: float
+) -> Array:
+    at = _sequences(call, offsets, tables, lengths, q.shape[0], keys.shape[0] // page, page)
+    span, long = tables.shape[1] * page, lengths.astype(jnp.int64)
+    if not q.shape[0] or not span:
+        return jnp.zeros((q.shape[0], span), wide(q).dtype)
+    of = segments(at, q.shape[0])
+    rows = (tables[:, :, None] * page + jnp.arange(page)).reshape(tables.shape[0], span)
+    rows = jnp.clip(rows, 0, max(keys.shape[0] - 1, 0))
+    k = jnp.where((jnp.arange(span)[None, :] < long[:, None])[:, :, None], wide(keys)[rows], 0)[of]
+    scores = call.lowering.contraction("td,tjd->tj", wide(q), k) * np.asarray(scale or q.shape[1] ** -0.5, k.dtype)
+    place = jnp.arange(q.shape[0]) - at[1:][of] + long[of]
+    seen = jnp.arange(span)[None, :] <= place[:, None]
+    top = jnp.max(jnp.where(seen, scores, -jnp.inf), -1, keepdims=True)
+    parts = jnp.where(seen, jnp.exp(scores - jnp.where(jnp.isneginf(top), 0, top)), 0)
+    total = jnp.sum(parts, -1, keepdims=True)
+    return parts / jnp.where(total == 0, 1, total)
 
 
 @rule("linear_by_rows")

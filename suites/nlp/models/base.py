@@ -11,6 +11,7 @@ from framework import nn
 from framework.errors import NotSupportedError
 from framework.tensors import Tensor
 from suites.engine.registry import register_role
+from suites.nlp.models.characters import CharacterLayers
 from suites.nlp.tokenizers import Tokenizer
 
 
@@ -24,11 +25,13 @@ class TextModel(nn.Layer):
     Attributes:
         vocab_size: rows of the embedding; ids are below it.
         max_length: tokens of a sequence at most; None for any number.
+        characters: how the network reads the characters of tokens; None where it does not.
         task_types: rows of the table of task vectors, 0 for none.
     """
 
     vocab_size: int
     task_types: int = 0
+    characters: CharacterLayers | None = None
     max_length: int | None = None
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:

@@ -1,7 +1,7 @@
 """BiDAF: attention between question and passage in both directions, for the place of an answer (Seo et al. 2017).
 
 Letters: T tokens, B pairs, P tokens of a passage and Q of a question at most, D units of a recurrent layer in one
-direction, W width of a word vector.
+direction, W width of a word vector, K of one made of a word's characters, L characters of a word.
 """
 
 from __future__ import annotations
@@ -14,26 +14,10 @@ from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bow import WordDropout
+from suites.nlp.models.characters import CharacterConvolutions, CharacterLayers, Highway, read_characters
 from suites.nlp.models.simnet import split_pairs
 
 _FAR = 1e9  # stands for infinity among scores
-
-
-class Highway(nn.Layer):
-    """y = g * relu(x A) + (1 - g) * x with g = sigmoid(x B) (Srivastava et al. 2015).  x, y: [T, W].
-
-    Args:
-        width: W.
-    """
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.change, self.gate = nn.Linear(width, width), nn.Linear(width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x, y: [T, W]."""
-        gate = ops.sigmoid(self.gate(x))
-        return gate * ops.relu(self.change(x)) + (1.0 - gate) * x
 
 
 class AttentionFlow(nn.Layer):
@@ -73,18 +57,20 @@ class AttentionFlow(nn.Layer):
 class BiDAF(TextModel):
     """Scores of each token to be an answer's first and last one, for `Reading`.
 
-    A token's vector stands for the paper's vectors of a word and its characters: characters in Chinese, pieces of words
-    else. [CLS] stands for no answer; its row sees the summary of the passage in place of the question, which is ours.
-    All other tokens of the question are out of question.
+    A word is its own vector and, with `characters`, one that convolutions make of its characters; without them a
+    token's vector stands for both: characters in Chinese, pieces of words else. [CLS] stands for no answer; its row
+    sees the summary of the passage in place of the question, which is ours. All other tokens of the question are out of
+    question.
 
     Args:
         vocab_size: rows of the embedding.
-        width: W; 200 in the paper.
+        width: W; 100 in the paper, with 100 of the characters; 200 without them.
         hidden: D; 100 in the paper.
         dropout: share of the inputs of each recurrent and last layer that is 0 in training; 0.2 in the paper.
         word_dropout: share of the words whose vectors are 0 in training.
         max_length: P, tokens of a window at most.
         max_question: Q, of a question with its special tokens; further ones are not looked at.
+        characters: how words are read by their characters; needs `data.characters`. None for words alone.
     """
 
     def __init__(
@@ -96,6 +82,7 @@ class BiDAF(TextModel):
         word_dropout: float = 0.0,
         max_length: int = 512,
         max_question: int = 66,
+        characters: CharacterLayers | None = None,
     ) -> None:
         super().__init__()
         if min(vocab_size, width, hidden, max_length, max_question) < 1:
@@ -107,8 +94,11 @@ class BiDAF(TextModel):
         both = 2 * hidden
         self.words = nn.Embedding(vocab_size, width, initializer=nn.init.Normal(width**-0.5))
         self.word_dropout, self.dropout = WordDropout(word_dropout), nn.Dropout(dropout)
-        self.highway = nn.LayerList([Highway(width) for _ in range(2)])
-        self.context = nn.LSTM(width, hidden, bidirectional=True)
+        self.characters = characters
+        self.spelling = None if characters is None else CharacterConvolutions(characters)
+        whole = width + (0 if self.spelling is None else self.spelling.out_features)
+        self.highway = nn.LayerList([Highway(whole) for _ in range(2)])
+        self.context = nn.LSTM(whole, hidden, bidirectional=True)
         self.flow = AttentionFlow(both)
         self.modeling = nn.LSTM(4 * both, hidden, layers=2, bidirectional=True, dropout=dropout)
         self.ending = nn.LSTM(both, hidden, bidirectional=True)
@@ -116,10 +106,17 @@ class BiDAF(TextModel):
         self._places = tensor(np.arange(max_length, dtype=np.int64)[None])
         self._asked = tensor(np.arange(max_question, dtype=np.int64)[None])
 
-    def forward(self, ids: Tensor, offsets: Tensor, segment_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores [T] of first and last tokens.  ids, segment_ids: int64 [T]; offsets: integer [B + 1]."""
+    def forward(
+        self, ids: Tensor, offsets: Tensor, segment_ids: Tensor, spelling: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Scores [T] of first and last tokens.
+
+        ids, segment_ids: int64 [T]; offsets: integer [B + 1]; spelling: integer [T, L], where the model reads them.
+        """
         halves = split_pairs(offsets, segment_ids)  # questions and passages in turns
         x = self.word_dropout(self.words(ids))
+        spelled = read_characters("BiDAF", self.spelling, spelling)
+        x = x if spelled is None else ops.concat([x, spelled], axis=1)
         for layer in self.highway:
             x = layer(x)
         h, _ = self.context(self.dropout(x), halves)

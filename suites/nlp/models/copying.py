@@ -5,6 +5,8 @@ Letters: S source tokens, T target tokens, B texts, L places of a source, V word
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from framework import nn, ops, tensor
@@ -50,10 +52,29 @@ class Copying(nn.Layer):
             source: int64 [S], its words.
             source_offsets: integer [B + 1].
         """
-        write = ops.sigmoid(self.gate(ops.concat(list(about), axis=1)))
         places = ops.expand_dims(source_offsets[:-1], axis=1) + self._span  # [B, L]
         there = ops.less(places, ops.expand_dims(source_offsets[1:], axis=1))
         words = ops.gather(ops.gather(source, ops.where(there, places, 0)), texts)  # [T, L]; 0 behind an end
+        return self.mixed(logits, about, weights, words)
+
+    def mixed(
+        self,
+        logits: Tensor,
+        about: tuple[Tensor, Tensor, Tensor],
+        weights: Tensor,
+        words: Tensor,
+        product: Callable[[nn.Linear, Tensor], Tensor] = nn.Linear.__call__,
+    ) -> Tensor:
+        """The same of each row's own source words.
+
+        Args:
+            logits, about, weights: as in `forward`.
+            words: int64 [T, L], the words at these places; any where the weight is 0.
+            product: computes the linear layer.
+
+        Returns log-probabilities [T, V].
+        """
+        write = ops.sigmoid(product(self.gate, ops.concat(list(about), axis=1)))
         copied = ops.put_along_axis_add(ops.full_like(logits, value=0.0), words, weights, axis=1)
         return ops.log(ops.maximum(write * ops.softmax(logits) + (1.0 - write) * copied, _LEAST))
 

@@ -1,6 +1,7 @@
 """ELMo: a language model in both directions, and what its layers know of a word in its text (Peters et al. 2018).
 
-Letters: T tokens, B sequences, L layers, W width of a word vector and of a layer in one direction, V words, K classes.
+Letters: T tokens, B sequences, N layers, L characters of a word, W width of a word vector and of a layer in one
+direction, V words, K classes.
 """
 
 from __future__ import annotations
@@ -12,38 +13,57 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
+from suites.nlp.models.characters import CharacterConvolutions, CharacterLayers, read_characters
 from suites.nlp.models.recurrent import Pooling, pooled, turned_rows
 
 
 class BiLM(nn.Layer):
-    """Word vectors, and L layers of LSTMs from the left and L from the right, which know nothing of each other.
+    """Word vectors, and N layers of LSTMs from the left and N from the right, which know nothing of each other.
+
+    A word's vector is its own, or with `characters` made of its characters, by a linear layer to width W.
 
     A layer above the first adds what goes into it to what comes out (section 3.4).
 
     Args:
         vocab_size: V.
         width: W.
-        layers: L.
+        layers: N.
         dropout: share of what goes into layers that is 0 in training.
+        characters: how words are read by their characters; None for vectors of words.
     """
 
-    def __init__(self, vocab_size: int, width: int, layers: int, dropout: float) -> None:
+    def __init__(
+        self, vocab_size: int, width: int, layers: int, dropout: float, characters: CharacterLayers | None = None
+    ) -> None:
         super().__init__()
-        self.words = nn.Embedding(vocab_size, width, initializer=nn.init.Normal(width**-0.5))
+        own = nn.Embedding(vocab_size, width, initializer=nn.init.Normal(width**-0.5)) if characters is None else None
+        self.words, self.spelling, self.projection = own, None, None
+        if characters is not None:
+            self.spelling = CharacterConvolutions(characters)
+            self.projection = nn.Linear(self.spelling.out_features, width)
         self.rightward = nn.LayerList(nn.LSTM(width, width) for _ in range(layers))
         self.leftward = nn.LayerList(nn.LSTM(width, width) for _ in range(layers))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, ids: Tensor, offsets: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Layers 0 (word vectors) to L from the left, and those from the right, [T, W] each.
+    def forward(
+        self, ids: Tensor, offsets: Tensor, spelling: Tensor | None = None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Layers 0 (word vectors) to N from the left, and those from the right, [T, W] each.
 
-        ids: int64 [T]; offsets: integer [B + 1].
+        ids: int64 [T]; offsets: integer [B + 1]; spelling: integer [T, L], where they are read.
         """
         turned = turned_rows(offsets, ids)
-        x = self.words(ids)
+        x = self._vectors(ids, spelling)
         right = self._layers(self.rightward, x, offsets)
         left = self._layers(self.leftward, ops.gather(x, turned), offsets)
         return right, [x, *(ops.gather(each, turned) for each in left[1:])]
+
+    def _vectors(self, ids: Tensor, spelling: Tensor | None) -> Tensor:
+        spelled = read_characters("ELMo", self.spelling, spelling)
+        if spelled is None or self.projection is None:
+            assert self.words is not None
+            return self.words(ids)
+        return self.projection(spelled)
 
     def _layers(self, cells: nn.LayerList, x: Tensor, offsets: Tensor) -> list[Tensor]:
         found = [x]
@@ -81,29 +101,38 @@ class ScalarMix(nn.Layer):
 class BiLanguageModel(TextModel):
     """The word after each and the one before it, for `BiLanguageModeling`; what `ElmoClassifier` begins with.
 
-    Words have vectors of their own in place of the paper's convolutions over characters.
+    Words have vectors of their own, or with `characters` the paper's: convolutions over their characters, highway
+    layers and a linear one, so that words that the vocabulary lacks are told apart.
 
     Args:
         vocab_size: V.
         width: W.
-        layers: L; 2 in the paper.
+        layers: N; 2 in the paper.
         dropout: share of what goes into layers and the output that is 0 in training.
         max_length: tokens of a window at most.
+        characters: how words are read by their characters; needs `data.characters`. None for vectors of words.
     """
 
     def __init__(
-        self, vocab_size: int, width: int = 256, layers: int = 2, dropout: float = 0.1, max_length: int = 1024
+        self,
+        vocab_size: int,
+        width: int = 256,
+        layers: int = 2,
+        dropout: float = 0.1,
+        max_length: int = 1024,
+        characters: CharacterLayers | None = None,
     ) -> None:
         super().__init__()
         _positive("BiLanguageModel", vocab_size=vocab_size, width=width, layers=layers, max_length=max_length)
         self.vocab_size, self.max_length = vocab_size, max_length
-        self.bilm = BiLM(vocab_size, width, layers, dropout)
+        self.characters = characters
+        self.bilm = BiLM(vocab_size, width, layers, dropout, characters)
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(width, vocab_size)  # one for both directions
 
-    def forward(self, ids: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, ids: Tensor, offsets: Tensor, spelling: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits [T, V] of the word after each, given those up to it, and of the one before, given those from it on."""
-        right, left = self.bilm(ids, offsets)
+        right, left = self.bilm(ids, offsets, spelling)
         return self.head(self.dropout(right[-1])), self.head(self.dropout(left[-1]))
 
 
@@ -111,18 +140,20 @@ class BiLanguageModel(TextModel):
 class ElmoClassifier(TextModel):
     """Classes of texts by an LSTM in both directions on the mixed layers of a `BiLanguageModel`.
 
-    `runtime.weights` names the weights of one with the same vocabulary, width and layers.
+    `runtime.weights` names the weights of one with the same vocabulary, width and layers, and the same characters.
 
     Args:
         vocab_size: V.
         num_classes: K.
         width: W of the language model.
-        layers: L of it.
+        layers: N of it.
         hidden: units in each direction on it.
         pooling: the largest value over the text ("max"), the "mean", or the "last" row.
         dropout: share of the mixed layers and the pooled rows that is 0 in training.
         tuned: train the language model too; false takes its layers as features.
         max_length: tokens of a text at most.
+        characters: how the language model reads words by their characters; needs `data.characters`. None for vectors of
+            words.
     """
 
     def __init__(
@@ -136,26 +167,44 @@ class ElmoClassifier(TextModel):
         dropout: float = 0.5,
         tuned: bool = True,
         max_length: int = 1024,
+        characters: CharacterLayers | None = None,
     ) -> None:
         super().__init__()
         _positive("ElmoClassifier", vocab_size=vocab_size, num_classes=num_classes, width=width, layers=layers,
                   hidden=hidden, max_length=max_length)  # fmt: skip
         self.vocab_size, self.max_length = vocab_size, max_length
-        self.bilm = BiLM(vocab_size, width, layers, 0.0)
+        self.characters = characters
+        self.bilm = BiLM(vocab_size, width, layers, 0.0, characters)
         self.mix = ScalarMix(layers + 1)
         self.cells = nn.LSTM(2 * width, hidden, bidirectional=True)
         self.head = nn.Linear(2 * hidden, num_classes)
         self.dropout = nn.Dropout(dropout)
         self._pooling, self._tuned = pooling, tuned
 
-    def forward(self, ids: Tensor, offsets: Tensor, segment_ids: Tensor | None = None) -> Tensor:
-        """ids: int64 [T]; offsets: integer [B + 1]; logits [B, K]. The segments make no difference."""
-        x, _ = self.cells(self.dropout(self.token_vectors(ids, offsets)), offsets)
+    def forward(
+        self,
+        ids: Tensor,
+        offsets: Tensor,
+        segment_ids: Tensor | None = None,
+        spelling: Tensor | None = None,
+    ) -> Tensor:
+        """Logits [B, K].  ids: int64 [T]; offsets: integer [B + 1]; spelling: integer [T, L], where they are read.
+
+        The segments make no difference.
+        """
+        x, _ = self.cells(self.dropout(self.token_vectors(ids, offsets, spelling=spelling)), offsets)
         return self.head(self.dropout(pooled(x, offsets, self._pooling)))
 
-    def token_vectors(self, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: object) -> Tensor:
+    def token_vectors(
+        self,
+        ids: Tensor,
+        offsets: Tensor,
+        layer: int | None = None,
+        spelling: Tensor | None = None,
+        **more: object,
+    ) -> Tensor:
         """The mixed layers, [T, 2 W], or one of them, from 1 on."""
-        right, left = self.bilm(ids, offsets)
+        right, left = self.bilm(ids, offsets, spelling)
         both = [ops.concat([a, b], axis=1) for a, b in zip(right, left, strict=True)]
         if layer is not None:
             if not 1 <= layer < len(both):

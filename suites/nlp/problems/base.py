@@ -27,6 +27,7 @@ from suites.nlp.datasets.base import read_lines
 from suites.nlp.models.base import TextModel
 from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.tokenizers import Tokenizer
+from suites.nlp.tokenizers.characters import SPELLING
 
 
 class Problem(ABC):
@@ -44,6 +45,7 @@ class Problem(ABC):
         token_outputs: predictions with a row for each token.
         main_metric: the figure that decides which weights are best.
         lower_is_better: whether the lower one is the better.
+        spells: whether its batches hold `spelling` [T, L] where a Sequencer spells tokens.
         writes_targets: whether its examples have a side that is written, which may have a tokenizer of its own.
         poolings: ways in which `embeddings` makes a vector of each example; none if there are no vectors.
     """
@@ -59,14 +61,15 @@ class Problem(ABC):
     lower_is_better: ClassVar[bool] = False
     poolings: tuple[str, ...] = ()
     writes_targets: ClassVar[bool] = False
+    spells: ClassVar[bool] = False
 
     def rows_of(self, name: str) -> Literal["token", "sequence", "hidden"]:
         """What a row of an array or a prediction of this name stands for; `hidden` tokens are those in `masked`."""
-        return "token" if name in self.token_keys or name in self.token_outputs else "sequence"
+        return "token" if name in (*self.token_keys, SPELLING, *self.token_outputs) else "sequence"
 
     def sides(self) -> Mapping[str, tuple[str, ...]]:
         """Names of offsets, each with the batch arrays that they cut into sequences."""
-        return {"offsets": self.token_keys}
+        return {"offsets": (*self.token_keys, SPELLING)}
 
     def on_host(self, arrays: Mapping[str, Any]) -> bool:
         """Whether the model is asked about such arrays on the CPU, as they come in ever new shapes."""
@@ -111,7 +114,7 @@ class Problem(ABC):
 
     def collate(self, present: Container[str]) -> Callable[[list[Any]], dict[str, Any]]:
         """What makes a batch of samples that have the arrays `present`."""
-        return RaggedCollate([key for key in self.token_keys if key in present])
+        return RaggedCollate([key for key in (*self.token_keys, SPELLING) if key in present])
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:  # noqa: B027  (an offer, not a duty)
         """Keep of the tokenizer what `results` needs; by default nothing."""

@@ -39,6 +39,7 @@ class BiLanguageModeling(Problem):
     targets: ClassVar[tuple[str, ...]] = ("targets", "before")
     token_outputs: ClassVar[tuple[str, ...]] = ("next", "previous")
     fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "targets": IGNORED, "before": IGNORED}
+    spells: ClassVar[bool] = True
     main_metric = "loss_nats"
     lower_is_better: ClassVar[bool] = True
 
@@ -65,10 +66,12 @@ class BiLanguageModeling(Problem):
             opening = [] if tokenizer.opening is None else [tokenizer.opening]
             closing = [] if tokenizer.closing is None else [tokenizer.closing]
             whole = np.array([IGNORED, *opening, *tokens.ids.tolist(), *closing, IGNORED], np.int64)
+            spelled = sequencer.spelled(whole[1:-1], [(len(opening), tokens.characters)])
             for first in range(1, len(whole) - 1, width):
                 last = min(first + width, len(whole) - 1)
                 around = {"targets": whole[first + 1 : last + 1], "before": whole[first - 1 : last - 1]}
-                samples.append({"ids": whole[first:last], **around, "example": np.int64(i)})
+                own = {key: rows[first - 1 : last - 1] for key, rows in spelled.items()}
+                samples.append({"ids": whole[first:last], **around, **own, "example": np.int64(i)})
                 owners.append(i)
         if not samples:
             raise DataError(f"{name_of(0)}: the texts hold no tokens")

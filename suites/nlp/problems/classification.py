@@ -37,6 +37,7 @@ class RowProblem(Problem):
 
     example_type: ClassVar[type] = Labelled
     fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "segment_ids": 0, "targets": IGNORED}
+    spells: ClassVar[bool] = True
 
     def __init__(self, pair: bool = False) -> None:
         self._pair = pair
@@ -65,8 +66,12 @@ class RowProblem(Problem):
         second = sequencer.tokens(example.pair or "" for example in examples) if self._pair else [None] * len(examples)
         samples = []
         for i, (a, b) in enumerate(zip(first, second, strict=True)):
-            sequence = sequencer.join(*sequencer.cut(a.ids, b.ids if b is not None else None))
+            first_ids, second_ids = sequencer.cut(a.ids, b.ids if b is not None else None)
+            sequence = sequencer.join(first_ids, second_ids)
             sample: dict[str, Any] = {"ids": sequence.ids, "segment_ids": sequence.segment_ids}
+            spelled = [(sequence.first, a.spelled(0, len(first_ids)))]
+            spelled += [] if b is None or second_ids is None else [(sequence.second, b.spelled(0, len(second_ids)))]
+            sample |= sequencer.spelled(sequence.ids, spelled)
             if truth:
                 sample |= {"targets": self.target_of(examples[i].label, classes, name_of(i)), "example": np.int64(i)}
             samples.append(sample)

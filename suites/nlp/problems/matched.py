@@ -29,6 +29,7 @@ class MatchedProblem(RowProblem):
     """
 
     fillers: ClassVar[Mapping[str, float] | None] = None
+    spells: ClassVar[bool] = False
 
     def __init__(self, pair: bool, gains: Gains, negative: Sequence[str] | None, hard: int) -> None:
         super().__init__(pair)

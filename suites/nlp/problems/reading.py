@@ -79,6 +79,7 @@ class Reading(Problem):
     fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "segment_ids": 0, "targets": 0}
     token_outputs: ClassVar[tuple[str, ...]] = ("starts", "ends")
     main_metric = "f1"
+    spells: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -252,6 +253,8 @@ class Reading(Problem):
             most = np.zeros(len(sequence.ids), bool)
             most[begin : begin + count] = widest
             window = {"ids": sequence.ids, "segment_ids": sequence.segment_ids, "spans": spans, "widest": most}
+            texts = [(sequence.first, question.spelled(0, len(asked))), (begin, passage.spelled(first, last))]
+            window |= sequencer.spelled(sequence.ids, texts)
             if answer is not None:
                 inside = first <= answer[0] and answer[1] < last
                 places = (np.array(answer) - first + begin) if inside else np.zeros(2)

@@ -96,6 +96,11 @@ class Distillation:
     def _begin_online(self, model: TextModel, sequencer: Sequencer) -> None:
         (path,) = self._settings.teachers
         self._teacher, processor, self._order = open_online(path, self._classes)
+        if processor.sequencer.characters is not None:
+            raise ConfigError(
+                f"distil.teachers: {path} reads the characters of words, which a student's batches do not hold; set "
+                "distil.online to false"
+            )
         if not same_encoding(sequencer, processor.sequencer):
             self._teacher_sequencer = processor.sequencer
         self.inputs = (

@@ -28,10 +28,16 @@ class Tokens(NamedTuple):
     Attributes:
         ids: int64 [n], numbers in the vocabulary.
         spans: int64 [n, 2], first character of each token in the text and the one after its last.
+        characters: int32 [n, L], how each token is spelled; None where nothing reads that.
     """
 
     ids: np.ndarray
     spans: np.ndarray
+    characters: np.ndarray | None = None
+
+    def spelled(self, first: int, last: int) -> np.ndarray | None:
+        """The `characters` of tokens first ... last - 1, where there are any."""
+        return None if self.characters is None else self.characters[first:last]
 
 
 class Tokenizer(ABC):

@@ -15,8 +15,7 @@ from framework.extras import install_command
 from suites.engine.registry import register
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, clean, kept, read_vocabulary
 
-_PADDING, _UNKNOWN, _SEPARATOR = "[PAD]", "[UNK]", "[SEP]"
-_RESERVED = (_PADDING, _UNKNOWN, _SEPARATOR)
+_RESERVED, _OPENING = ("[PAD]", "[UNK]", "[SEP]"), "[CLS]"
 # A run of Latin letters or of digits is one piece; everything else that is visible is one piece a character.
 _CHARACTERS = re.compile(r"[A-Za-z]+|[0-9]+|\S")
 _WORDS = re.compile(r"\S+")
@@ -30,8 +29,8 @@ Piece = tuple[str, int, int]  # text, first character, one after the last
 class WordTokenizer(Tokenizer):
     """Cuts texts at spaces, into characters or into Chinese words, and numbers what is frequent in the training texts.
 
-    Number 0 is free for padding, 1 is the unknown piece, 2 stands between the texts of a pair; then come the pieces,
-    the most frequent first.
+    Number 0 is free for padding, 1 is the unknown piece, 2 stands between the texts of a pair, 3 before a sequence
+    where `opens` is set; then come the pieces, the most frequent first.
 
     Args:
         pieces: "words" between spaces, single "characters" (runs of Latin letters or digits stay whole), or Chinese
@@ -41,6 +40,7 @@ class WordTokenizer(Tokenizer):
         ngrams: also number each run of 2 ... ngrams neighbouring pieces; for models that sum (Joulin et al. 2017).
         lower_case: take capital letters as small ones.
         vocabulary: file with a piece a line, or the pieces; null builds it from the training texts.
+        opens: put [CLS] before each sequence and [SEP] behind each text, as Reading needs it.
     """
 
     kind: ClassVar[str] = "words"
@@ -53,19 +53,22 @@ class WordTokenizer(Tokenizer):
         ngrams: int = 1,
         lower_case: bool = True,
         vocabulary: str | list[str] | None = None,
+        opens: bool = False,
     ) -> None:
-        if min_count < 1 or ngrams < 1 or max_size <= len(_RESERVED):
+        self._reserved = (*_RESERVED, *([_OPENING] if opens else []))
+        if min_count < 1 or ngrams < 1 or max_size <= len(self._reserved):
             raise AttributeValueError(
                 f"WordTokenizer: min_count is {min_count}, ngrams {ngrams} and max_size {max_size}; "
-                f"they must be at least 1, 1 and {len(_RESERVED) + 1}"
+                f"they must be at least 1, 1 and {len(self._reserved) + 1}"
             )
-        self._options = {"pieces": pieces, "ngrams": ngrams, "lower_case": lower_case}
+        self._options = {"pieces": pieces, "ngrams": ngrams, "lower_case": lower_case, "opens": opens}
         self._pieces = pieces
         self._cut = cutter(pieces)
         self._lower_case = lower_case
         self._ngrams = ngrams
         self._min_count = min_count
         self.unknown, self.closing = 1, 2
+        self.opening = 3 if opens else None
         self._max_size = max_size
         self.vocabulary: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -83,7 +86,7 @@ class WordTokenizer(Tokenizer):
         frequent = sorted((-count, piece) for piece, count in counts.items() if count >= self._min_count)
         if not frequent:
             raise DataError(f"WordTokenizer: no piece occurs {self._min_count} times or more in the training texts")
-        self._set([*_RESERVED, *(piece for _, piece in frequent[: self._max_size - len(_RESERVED)])])
+        self._set([*self._reserved, *(piece for _, piece in frequent[: self._max_size - len(self._reserved)])])
 
     def _encode(self, texts: list[str]) -> list[Tokens]:
         if self.learns:
@@ -104,7 +107,8 @@ class WordTokenizer(Tokenizer):
         """The words of ids between spaces, an unknown one as U+FFFD; NotSupportedError where `writes` is false."""
         if not self.writes:
             return super().text(ids)
-        words = ("\ufffd" if i == self.unknown else self.vocabulary[i] for i in ids if i not in (0, self.closing))
+        around = (0, self.closing, self.opening)
+        words = ("\ufffd" if i == self.unknown else self.vocabulary[i] for i in ids if i not in around)
         return " ".join(words)
 
     def state(self) -> dict[str, Any]:
@@ -117,17 +121,18 @@ class WordTokenizer(Tokenizer):
         return cls(**state)
 
     def _set(self, vocabulary: Sequence[str]) -> None:
-        if tuple(vocabulary[: len(_RESERVED)]) != _RESERVED:
+        first = len(self._reserved)
+        if tuple(vocabulary[:first]) != self._reserved:
             raise DataError(
-                f"WordTokenizer: the vocabulary starts with {', '.join(vocabulary[:3])}; "
-                f"it must start with {', '.join(_RESERVED)}"
+                f"WordTokenizer: the vocabulary starts with {', '.join(vocabulary[:first])}; "
+                f"it must start with {', '.join(self._reserved)}"
             )
         if len(vocabulary) > self._max_size:
             raise DataError(
                 f"WordTokenizer: the vocabulary has {len(vocabulary)} pieces but max_size is {self._max_size}"
             )
         self.vocabulary = list(vocabulary)
-        self._numbers = {piece: number for number, piece in enumerate(vocabulary) if number >= len(_RESERVED)}
+        self._numbers = {piece: number for number, piece in enumerate(vocabulary) if number >= first}
 
     def _all_pieces(self, text: str) -> list[Piece]:
         """Pieces in order, then the n-grams of two, of three ..."""

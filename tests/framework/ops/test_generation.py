@@ -29,13 +29,18 @@ def test_8_bit_weights_count_their_scales(rows, groups):
     assert (np.abs(y - x.astype(np.float64) @ wide.T) <= bound).all()
 
 
-def _attend(q, keys, values, queries, tables, lengths):
+def _attend(q, keys, values, queries, tables, lengths, kind="plain"):
     offsets = np.cumsum([0, *queries])
-    arrays = (q, keys, values, offsets, np.array(tables), np.array(lengths))
-    return ops.paged_attention(*map(framework.tensor, arrays), heads=6, page=4).numpy()
+    about = (offsets, np.array(tables), np.array(lengths))
+    if kind == "weights":
+        parts = [framework.tensor(x) for x in (q[:, :16].copy(), keys, *about)]
+        return ops.paged_weights(*parts, page=4).numpy()[:, :150]
+    near = [normal(11, 8, seed=s).astype(np.float32) for s in (8, 9)] if kind == "near" else []
+    return ops.paged_attention(*map(framework.tensor, (q, keys, values, *about, *near)), heads=6, page=4).numpy()
 
 
-def test_a_query_has_the_same_bits_in_parts_in_other_pages_and_beside_others():
+@pytest.mark.parametrize("kind", ["plain", "near", "weights"])
+def test_a_query_has_the_same_bits_in_parts_in_other_pages_and_beside_others(kind):
     pages, length = 60, 150
     q = normal(length, 6 * 8).astype(np.float32)
     keys, values = (normal(length, 2 * 8, seed=s).astype(np.float32) for s in (1, 2))
@@ -50,12 +55,12 @@ def test_a_query_has_the_same_bits_in_parts_in_other_pages_and_beside_others():
         return found
 
     table = rng.permutation(pages)[:38]
-    whole = _attend(q, *cache(table), [length], [table], [length])
+    whole = _attend(q, *cache(table), [length], [table], [length], kind)
     other = rng.permutation(pages)[:38]
     for begin, end in ((0, 1), (3, 70), (70, 71), (140, 150)):
-        part = _attend(q[begin:end], *cache(other), [end - begin], [other], [end])
+        part = _attend(q[begin:end], *cache(other), [end - begin], [other], [end], kind)
         assert np.array_equal(part, whole[begin:end])
-    both = _attend(np.concatenate([q[5:9], q[149:]]), *cache(other), [4, 1], [other, other], [9, 150])
+    both = _attend(np.concatenate([q[5:9], q[149:]]), *cache(other), [4, 1], [other, other], [9, 150], kind)
     assert np.array_equal(both, np.concatenate([whole[5:9], whole[149:]]))
 
 

@@ -1,4 +1,5 @@
-"""Recurrent models and ensembles by the generation engine: what a `Writer` writes, alone and beside others."""
+"""Models by the generation engine, recurrent ones, ensembles, those that copy and those that know distances: what a
+`Writer` writes, alone and beside others, with many pages and few."""
 
 from queue import Queue
 
@@ -14,6 +15,8 @@ from .test_writing import PROSE, SORT
 
 LSTM = "{type: RecurrentLanguageModel, vocab_size: 16, width: 16, hidden: 24, layers: 2, max_length: 32}"
 RNN = "{type: AttentionRnn, source_words: 16, target_words: 16, width: 16, hidden: 24, dropout: 0.0, max_length: 32}"
+PAIRS = """{type: Transformer, source_words: 16, target_words: 16, width: 32, heads: 2, hidden: 64, encoder_layers: 1,
+        decoder_layers: 2, dropout: 0.0, shared: true, max_length: 24}"""
 
 
 def model_line(text):
@@ -28,6 +31,9 @@ FORMS = {
     "lstm": (PROSE, LSTM, ["abc", "d", "efg ab"]),
     "gru": (PROSE, LSTM.replace("16, hidden", "16, cell: gru, hidden"), ["abc", "d", "efg ab"]),
     "attention": (SORT, RNN, ["3 1 2", "9 8 7 6", "4"]),
+    "attention that copies": (SORT, RNN.replace("width", "copying: true, width"), ["3 1 2", "9 8 7 6", "4"]),
+    "distances": (SORT, PAIRS.replace("width", "relative: 3, width"), ["3 1 2", "9 8 7 6", "4"]),
+    "distances, copies": (SORT, PAIRS.replace("width", "relative: 3, copying: true, width"), ["3 1 2", "9 8 7 6", "4"]),
     "ensemble of pairs": (SORT, None, ["3 1 2", "9 8 7 6", "4"]),
 }
 
@@ -59,11 +65,14 @@ def by_writer(model, text, search):
     return [processor.sequencer.writing.text(found.ids[begun:]) for found in writer.results()[0]]
 
 
-def by_engine(model, texts, search):
-    """The results that an engine has for all texts together."""
-    engine = Engine(
-        model.generator(CacheSettings(megabytes=1, page=4)), EngineLimits(sequences=8, step_tokens=8), print
-    )
+def by_engine(model, texts, search, pages=None):
+    """The results that an engine has for all texts together, with so many pages of 4 words."""
+    generator = model.generator(CacheSettings(megabytes=1, page=4))
+    if pages is not None:
+        size = generator.cache_bytes / generator.pages
+        generator = model.generator(CacheSettings(megabytes=(pages + 0.5) * size / 2**20, page=4))
+        assert generator.pages == pages
+    engine = Engine(generator, EngineLimits(sequences=8, step_tokens=8), print)
     engine.warm_up()
     engine.start()
     how = Sampling(search.temperature, search.top_p, None, None, 1.0, search.seed, search.beam, search.length_penalty)
@@ -98,3 +107,11 @@ def test_texts_are_those_of_a_writer_alone_and_together(opened, search):
         expected = [sorted(each) for each in expected]
     assert by_engine(model, texts * 4, search) == expected * 4
     assert [by_engine(model, [text], search)[0] for text in texts] == expected
+
+
+def test_few_pages_write_the_same_texts(opened):
+    """Of seven pages a text and its source take four to six: texts wait, and one that was begun is begun again."""
+    model, texts = opened
+    search = Search(max_length=9)
+    expected = [by_writer(model, text, search) for text in texts]
+    assert by_engine(model, texts * 3, search, pages=7) == expected * 3

@@ -1,6 +1,6 @@
-// The kernels of paged_attention and page_rows. Attention goes query by query: the heads that share keys go together,
-// in blocks of keys whose borders are those of the sequence. So neither the batch nor the pages nor a prompt's parts
-// change the order of a sum.
+// The kernels of paged_attention, paged_weights and page_rows. Attention goes query by query: the heads that share keys
+// go together, in blocks of keys whose borders are those of the sequence. So neither the batch nor the pages nor a
+// prompt's parts change the order of a sum.
 #include <cmath>
 
 #include "cpu/elementwise/rows.h"
@@ -22,6 +22,8 @@ struct Pages {
   int64_t window;                                           // keys so far behind are out of sight; 0 for none
   T scale;
   const int64_t *tables, *lengths;
+  const T *near_keys, *near_values;  // rows of distances -far ... 0, added to keys and values; null for none
+  int64_t far;
 };
 
 // What a thread does: some queries of one sequence, and the heads of one head of keys.
@@ -36,7 +38,7 @@ struct Known {
   T largest, sum;
 };
 
-template <class T>
+template <class T, bool kNear>
 class Work {
  public:
   Work(const Pages<T>& p, const Part& part) : p_(p), part_(part) {}
@@ -52,6 +54,10 @@ class Work {
         for (int64_t i = 0; i < part_.queries; ++i) {
           const int64_t all = part_.place + i + 1 - key, seen = std::min(kKeys, all);
           from_ = std::max<int64_t>(0, begin(i) - key);
+          if (kNear) {
+            const int64_t query = part_.place + i - key;  // its place in the block
+            for (int64_t j = 0; j < seen; ++j) near_[j] = (p_.far - std::min(p_.far, query - j)) * p_.size;
+          }
           if (seen > from_)
             with_heads(std::min<int64_t>(kHeads, p_.shared - h), i, h, begin(i) >= key, seen, seen == all);
         }
@@ -109,7 +115,10 @@ class Work {
     const auto step = [&](int64_t d, auto load) __attribute__((always_inline)) {
       V key[kTogether];
 #pragma GCC unroll 4
-      for (int k = 0; k < kTogether; ++k) key[k] = load(p_.keys + rows_[j + k] + d);
+      for (int k = 0; k < kTogether; ++k) {
+        key[k] = load(p_.keys + rows_[j + k] + d);
+        if constexpr (kNear) key[k] = key[k] + load(p_.near_keys + near_[j + k] + d);
+      }
 #pragma GCC unroll 4
       for (int g = 0; g < kCount; ++g) {
         const V a = load(q + g * p_.size + d);
@@ -145,7 +154,8 @@ class Work {
     for (int g = 0; g < kCount; ++g) sum[g] = V::load_n(y + g * p_.size + d, n) * V::broadcast(kept[g]);
     const auto each = [&](auto load) __attribute__((always_inline)) {
       for (int64_t j = from_; j < seen; ++j) {
-        const V value = load(p_.values + rows_[j] + d);
+        V value = load(p_.values + rows_[j] + d);
+        if constexpr (kNear) value = value + load(p_.near_values + near_[j] + d);
 #pragma GCC unroll 4
         for (int g = 0; g < kCount; ++g) sum[g] = fma(V::broadcast(scores_[g][j]), value, sum[g]);
       }
@@ -161,7 +171,8 @@ class Work {
   const Pages<T>& p_;
   const Part& part_;
   int64_t rows_[kKeys];
-  int64_t from_ = 0;  // the block's first key that the query at hand sees
+  int64_t near_[kNear ? kKeys : 1];  // where the vectors of the query's distances begin
+  int64_t from_ = 0;                 // the block's first key that the query at hand sees
   alignas(64) T scores_[kHeads][kKeys];
   Known<T> known_[kQueries][kHeads];
 };
@@ -225,12 +236,67 @@ PADDOCK_CPU_KERNEL(paged_attention) {
                      c.attr<int64_t>("window"),
                      scale,
                      table.data(),
-                     lengths.data()};
+                     lengths.data(),
+                     c.has("near_keys") ? c.in("near_keys").data<T>() : nullptr,
+                     c.has("near_keys") ? c.in("near_values").data<T>() : nullptr,
+                     c.has("near_keys") ? c.in("near_keys").shape()[0] / 2 : 0};
     const int64_t each = work * (heads / groups) * size / static_cast<int64_t>(todo.size());
     const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, each));
     parallel_for(static_cast<int64_t>(todo.size()), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) Work<T>(p, todo[static_cast<size_t>(i)]).run();
+      for (int64_t i = begin; i < end; ++i) {
+        const Part& part = todo[static_cast<size_t>(i)];
+        p.near_keys ? Work<T, true>(p, part).run() : Work<T, false>(p, part).run();
+      }
     });
+  });
+}
+
+// The weights of one query by the place of its keys, w[0 ... seen - 1], which has room for whole vectors.
+template <class T>
+void weigh_places(const T* q, const T* keys, const int64_t* table, int64_t page, int64_t size, T scale, int64_t seen,
+                  T* w) {
+  using V = Vec<T>;
+  for (int64_t j = 0; j < seen; ++j) {
+    const T* key = keys + (table[j / page] * page + j % page) * size;
+    V sum = V::zero();
+    int64_t d = 0;
+    for (; d + V::kSize <= size; d += V::kSize) sum = fma(V::load(q + d), V::load(key + d), sum);
+    if (d < size) sum = fma(V::load_n(q + d, size - d), V::load_n(key + d, size - d), sum);
+    w[j] = scale * reduce_add(sum);
+  }
+  row_exp(w, seen, row_max(w, seen), w);
+  const T factor = 1 / row_sum<T>(seen, [w](auto at) { return at(w); });
+  for (int64_t j = 0; j < seen; ++j) w[j] *= factor;
+}
+
+PADDOCK_CPU_KERNEL(paged_weights) {
+  const Shape &q = c.in("q").shape(), &keys = c.in("keys").shape(), &tables = c.in("tables").shape();
+  const auto page = c.attr<int64_t>("page");
+  const int64_t span = tables[1] * page, size = q[1];
+  const CheckedOffsets offsets(c, "offsets", q[0]);
+  const CheckedIndices table(c, "tables", keys[0] / page, /*wrap=*/false, "the cache's pages"),
+      lengths(c, "lengths", span + 1, /*wrap=*/false, "a sequence's pages");
+  const double given = c.attr<double>("scale");
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T scale = static_cast<T>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(size)));
+    const T *query = c.in("q").data<T>(), *cached = c.in("keys").data<T>();
+    T* w = c.out(0).data<T>();
+    const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, span * size));
+    for (int64_t b = 0; b < offsets.sequences(); ++b) {
+      const int64_t first = offsets.begin(b), before = lengths.data()[b] - offsets.length(b);
+      parallel_for(offsets.length(b), grain, [&](int64_t begin, int64_t end) {
+        std::vector<T> row(static_cast<size_t>(span + Vec<T>::kSize));
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t seen = std::max<int64_t>(0, before + i + 1);
+          if (seen)
+            weigh_places(query + (first + i) * size, cached, table.data() + b * tables[1], page, size, scale, seen,
+                         row.data());
+          T* own = w + (first + i) * span;
+          std::fill(std::copy_n(row.data(), seen, own), own + span, T{0});
+        }
+      });
+    }
   });
 }
 

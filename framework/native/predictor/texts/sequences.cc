@@ -44,6 +44,10 @@ TextPlan text_plan(const Json& metadata) {
   if (std::find(std::begin(kProblems), std::end(kProblems), problem) == std::end(kProblems))
     fail(ErrorKind::kNotSupported, "the export's problem is ", problem.substr(0, 60),
          "; this library joins texts for Classification and Regression; tokens of a text are given by paddock_encode");
+  if (processor->find("characters"))
+    fail(ErrorKind::kNotSupported,
+         "the export reads the characters of words, which this library does not spell; give "
+         "its inputs yourself, `spelling` among them");
   if (transforms && transforms->is(Kind::kArray) && transforms->count)
     fail(ErrorKind::kNotSupported, "the export changes texts by transforms, which this library does not do");
   if (!most || !most->is(Kind::kInt) || most->whole < 8)

@@ -71,10 +71,21 @@ class PageCache(Pages):
         self.keys[layer].set(ops.scatter(self.keys[layer], slots, keys))
         self.values[layer].set(ops.scatter(self.values[layer], slots, values))
 
-    def attend(self, layer: int, q: Tensor, places: Places, *, heads: int, scale: float, window: int = 0) -> Tensor:
-        """What queries [T, heads * size] find; see `ops.paged_attention`."""
+    def attend(
+        self,
+        layer: int,
+        q: Tensor,
+        places: Places,
+        *,
+        heads: int,
+        scale: float,
+        window: int = 0,
+        near: nn.RelativePositions | None = None,
+    ) -> Tensor:
+        """What queries [T, heads * size] find, `near` with vectors of distances; see `ops.paged_attention`."""
         return ops.paged_attention(
             q, self.keys[layer], self.values[layer], places.offsets, places.tables, places.lengths,
+            None if near is None else near.keys, None if near is None else near.values,
             heads=heads, page=self.page, scale=scale, window=window,
         )  # fmt: skip
 

@@ -17,7 +17,16 @@ import numpy as np
 
 from framework import nn, no_grad, ops, program
 from framework.tensors import Tensor
-from suites.nlp.models.paged.cache import Pages, Places, RowProducts, layers_of, looks, source_arrays, state_of
+from suites.nlp.models.paged.cache import (
+    Pages,
+    Places,
+    RowProducts,
+    layers_of,
+    looks,
+    source_arrays,
+    state_of,
+)
+from suites.nlp.models.paged.copying import CopiedWords
 from suites.nlp.models.recurrent_writing import AttentionRnn, RecurrentLanguageModel
 from suites.nlp.models.writing import WritingModel, told
 
@@ -92,31 +101,40 @@ class PagedRnn:
         self._model = model
         self._states, self._memory = (state_of(pages * page, width) for width in (model.past_width, model.hidden))
         self._cache = Pages([self._states, self._memory], page)
+        self._copied = CopiedWords(self._cache, model.copying, model.target.rows) if model.copies else None
         self._products = RowProducts([*_matrices(model), model.target.weight] if int8 else ())
         self._run, self._read = program(self._step), program(self._source)
-        self.copy = self._cache.copy
 
     @staticmethod
     def fits(model: WritingModel) -> bool:
-        """Whether its steps are computed here: not with copying."""
-        return isinstance(model, AttentionRnn) and not model.copies
+        """Whether its steps are computed here."""
+        return isinstance(model, AttentionRnn)
 
     @staticmethod
     def bytes_of_page(model: AttentionRnn, page: int = 16) -> int:
         """What a page of the cache takes."""
-        return 4 * page * (model.past_width + model.hidden)
+        return 4 * page * model.memory_width  # what is seen of a word, a state, and its number where it may be copied
 
     def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
         """Write what the model makes of a source to pages.  source: S words; pages: Q of them that hold S."""
         with no_grad():
             self._read(source_arrays(source, pages))
+        if self._copied is not None:
+            self._copied.write(source, pages)
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        self._cache.copy(pages, to)
+        if self._copied is not None:
+            self._copied.copy(pages, to)
 
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """As `PagedPairs` has it."""
         page = self._cache.page
         before = _before(arrays, page, arrays["source_tables"][:, 0] * page)
         with no_grad():
-            found = self._run({**looks(arrays), "before": before})
+            looked = looks(arrays) if self._copied is None else self._copied.arrays(arrays)
+            found = self._run({**looked, "before": before})
         return found["scores"].numpy(), found["totals"].numpy()
 
     def _source(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -138,15 +156,20 @@ class PagedRnn:
         sources = Places(arrays["look_offsets"], arrays["look_tables"], arrays["look_lengths"])
         _, looked = self._cache.slots(sources, arrays["ids"])
         state = ops.gather(self._states, arrays["before"])
-        x, fresh = model.cells.with_states(model.target(arrays["ids"]), texts.offsets, state, products.rows)
+        known = {} if self._copied is None else self._copied.checked(arrays)
+        given = model.target(arrays["ids"])
+        x, fresh = model.cells.with_states(given, texts.offsets, state, products.rows)
+        scale, q = 1 / math.sqrt(model.hidden), products.layer(model.query, x)
         found = ops.paged_attention(
-            products.layer(model.query, x), self._memory, self._memory, sources.offsets, sources.tables,
-            sources.lengths, heads=1, page=self._cache.page, scale=1 / math.sqrt(model.hidden), window=0,
+            q, self._memory, self._memory, sources.offsets, sources.tables, sources.lengths,
+            heads=1, page=self._cache.page, scale=scale, window=0,
         )  # fmt: skip
-        both = ops.gather(ops.concat([found, x], axis=1), arrays["rows"])
-        y = products.rows(ops.tanh(products.layer(model.joint, both)), model.target.weight)
+        q, found, x, given = (ops.gather(each, arrays["rows"]) for each in (q, found, x, given))
+        y = products.rows(ops.tanh(products.layer(model.joint, ops.concat([found, x], axis=1))), model.target.weight)
+        if self._copied is not None:
+            y = self._copied.told(y, (found, x, given), q, self._memory, arrays, scale, products.layer)
         self._states.set(ops.scatter(self._states, slots, fresh))
-        return told(y) | {"places": places, "asked": asked, "looked": looked}
+        return told(y) | {"places": places, "asked": asked, "looked": looked} | known
 
 
 def _matrices(model: RecurrentLanguageModel | AttentionRnn) -> list[Tensor]:

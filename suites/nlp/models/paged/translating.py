@@ -1,5 +1,7 @@
 """PagedPairs: a Transformer whose target's keys and values lie in pages, and its sources' beside them.
 
+Copying looks at sources by keys and values of its own, which lie there as those of one more layer.
+
 A source is read once, alone, so that what is kept of it has the same bits whoever else writes. Its keys and values in
 each layer's attention to the source are as wide as those of the target's words, so both take pages of one cache.
 
@@ -15,6 +17,7 @@ import numpy as np
 from framework import nn, no_grad, ops, program
 from framework.tensors import Tensor
 from suites.nlp.models.paged.cache import PageCache, Places, RowProducts, layers_of, looks, source_arrays
+from suites.nlp.models.paged.copying import CopiedWords
 from suites.nlp.models.transformer import Transformer
 from suites.nlp.models.writing import WritingModel, told
 
@@ -23,7 +26,7 @@ class PagedPairs:
     """The steps of a `Transformer` with a cache of pages.
 
     Args:
-        model: it, without copying and with sines and cosines of places; see `fits`.
+        model: it; see `fits`.
         pages: of the cache.
         page: words of one.
         int8: weights of the decoder's products in 8 bits, with a scale for each 64 columns.
@@ -33,32 +36,35 @@ class PagedPairs:
         model.eval()
         self._model = model
         self._layers: list[nn.TransformerDecoderLayer] = list(model.decoder)  # type: ignore[arg-type]
-        self._cache = PageCache(len(self._layers), model.width, pages=pages, page=page)
+        self._cache = PageCache(len(self._layers) + model.copies, model.width, pages=pages, page=page)
+        self._copied = CopiedWords(self._cache, model.copying, model.target_words) if model.copies else None
         matrices = [each.weight for each in layers_of(model.decoder)]
+        matrices += [model.copy_query.weight] if model.copies else []
         self._products = RowProducts([*matrices, model.target.words.weight] if int8 else ())
         self._run, self._read = program(self._step), program(self._source)
 
     @staticmethod
     def fits(model: WritingModel) -> bool:
         """Whether its steps are computed here."""
-        if not isinstance(model, Transformer):
-            return False
-        layers: list[nn.TransformerDecoderLayer] = list(model.decoder)  # type: ignore[arg-type]
-        return not model.copies and all(layer.attention.relative is None for layer in layers)
+        return isinstance(model, Transformer)
 
     @staticmethod
     def bytes_of_page(model: Transformer, page: int = 16) -> int:
         """What a page of the cache takes."""
-        return 4 * page * model.past_width
+        return 4 * page * model.memory_width  # which is that of a written word, and what copying takes
 
     def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
         """Write what the model makes of a source to pages.  source: S words; pages: Q of them that hold S."""
         with no_grad():
             self._read(source_arrays(source, pages))
+        if self._copied is not None:
+            self._copied.write(source, pages)
 
     def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
         """Write what pages hold to as many others."""
         self._cache.copy(pages, to)
+        if self._copied is not None:
+            self._copied.copy(pages, to)
 
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Log-probabilities [R, V] of the words behind `rows`, and totals [R], which make them logits again.
@@ -68,7 +74,7 @@ class PagedPairs:
                 text is written to.
         """
         with no_grad():
-            found = self._run(looks(arrays))
+            found = self._run(looks(arrays) if self._copied is None else self._copied.arrays(arrays))
         return found["scores"].numpy(), found["totals"].numpy()
 
     def _source(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -77,6 +83,8 @@ class PagedPairs:
         memory = self._model.encode(ids, offsets).memory
         for i, layer in enumerate(self._layers):
             self._cache.write(i, slots, *layer.cross.keys_and_values(memory))
+        if self._copied is not None:
+            self._cache.write(len(self._layers), slots, self._model.copy_key(memory), memory)
         return {"places": places}
 
     def _step(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -87,14 +95,16 @@ class PagedPairs:
         asked = ops.gather(arrays["ids"], arrays["rows"])
         slots, places = cache.slots(texts, arrays["ids"])
         _, looked = cache.slots(sources, arrays["ids"])
-        x = model.target(arrays["ids"], places)
+        known = {} if self._copied is None else self._copied.checked(arrays)
+        x = given = model.target(arrays["ids"], places)
         for i, layer in enumerate(self._layers):
             own, cross = layer.attention, layer.cross
 
             def attend(h: Tensor, i: int = i, own: nn.MultiHeadAttention = own) -> Tensor:
                 q, k, v = ops.split(product(own.qkv, h), axis=1, sizes=[own.inner] * 3)
                 cache.write(i, slots, k, v)
-                return product(own.out, cache.attend(i, q, texts, heads=own.heads, scale=own.scale))
+                how = {"heads": own.heads, "scale": own.scale}
+                return product(own.out, cache.attend(i, q, texts, **how, near=own.relative))
 
             def look(h: Tensor, i: int = i, cross: nn.CrossAttention = cross) -> Tensor:
                 found = cache.attend(i, product(cross.q, h), sources, heads=cross.heads, scale=cross.scale)
@@ -103,4 +113,17 @@ class PagedPairs:
             x = layer.around(x, attend, look, product)
         x = ops.gather(x, arrays["rows"])
         x = x if model.decoder_norm is None else model.decoder_norm(x)
-        return told(self._products.rows(x, model.target.words.weight)) | {"asked": asked, "looked": looked}
+        logits = self._products.rows(x, model.target.words.weight)
+        if self._copied is not None:
+            logits = self._with_copies(logits, x, ops.gather(given, arrays["rows"]), arrays)
+        return told(logits) | {"asked": asked, "looked": looked} | known
+
+    def _with_copies(self, logits: Tensor, x: Tensor, given: Tensor, arrays: Mapping[str, Tensor]) -> Tensor:
+        """Log-probabilities [R, V] of logits [R, V] and of states x that were `given`, [R, D] each."""
+        model, product, layer = self._model, self._products.layer, len(self._layers)
+        assert self._copied is not None
+        sources = Places(arrays["ask_offsets"], arrays["ask_tables"], arrays["ask_lengths"])
+        q, scale = product(model.copy_query, x), model.width**-0.5
+        looked = self._cache.attend(layer, q, sources, heads=1, scale=scale)
+        keys = self._cache.keys[layer]
+        return self._copied.told(logits, (looked, x, given), q, keys, arrays, scale, product)

@@ -8,19 +8,26 @@ from framework.errors import AttributeValueError, DTypeError, ShapeError
 from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
 
 
-def _attention(q, keys, values, offsets, tables, lengths, heads, page=16, scale=0.0, window=0):
+def _attention(
+    q, keys, values, offsets, tables, lengths, near_keys=None, near_values=None, heads=1, page=16, scale=0.0, window=0
+):
     size = q.shape[1] // heads
     y, groups = np.zeros(q.shape), keys.shape[1] // size
     for b, (begin, end) in enumerate(pairwise(offsets)):
         rows = [tables[b][j // page] * page + j % page for j in range(lengths[b])]
         for t in range(begin, end):
-            seen = rows[: max(lengths[b] - (end - t) + 1, 0)][-window:]
+            last = max(lengths[b] - (end - t) + 1, 0)
+            seen = rows[:last][-window:]
+            far = 0 if near_keys is None else len(near_keys) // 2
+            near = [max(j - (last - 1), -far) + far for j in range(last)][-window:]
             for h in range(heads if seen else 0):
                 own, shared = slice(h * size, (h + 1) * size), h // (heads // groups) * size
                 columns = slice(shared, shared + size)
-                s = (scale or size**-0.5) * keys[seen, columns] @ q[t, own]
+                k, v = keys[seen, columns], values[seen, columns]
+                k, v = (k, v) if near_keys is None else (k + near_keys[near], v + near_values[near])
+                s = (scale or size**-0.5) * k @ q[t, own]
                 weights = np.exp(s - s.max())
-                y[t, own] = weights @ values[seen, columns] / weights.sum()
+                y[t, own] = weights @ v / weights.sum()
     return y
 
 
@@ -43,6 +50,10 @@ def _changed(place, value):
     return found
 
 
+def _near(call, far, size):
+    return [*call, normal(2 * far + 1, size, seed=7), normal(2 * far + 1, size, seed=8)]
+
+
 SMALL, TWO = {"heads": 2, "page": 2}, {"page": 2}
 
 spec(
@@ -59,6 +70,8 @@ spec(
         Sample(_call([], [], 2, 1, 4, 2, 3), {"heads": 2, "page": 2}),
         Sample(_call([1, 70, 3], [130, 90, 2], 6, 2, 8, 16, 30), {"heads": 6, "window": 20}),  # blocks have 64 keys
         Sample(_call([9], [9], 2, 1, 4, 4, 9), {"heads": 2, "page": 4, "window": 1}),
+        Sample(_near(_call([1, 70, 3], [130, 90, 2], 6, 2, 9, 16, 30), 5, 9), {"heads": 6}),  # distances of 5 and more
+        Sample(_near(_call([9, 1], [9, 7], 2, 2, 4, 4, 9), 20, 4), {"heads": 2, "page": 4, "window": 3}),
     ],
     errors=[
         Bad(_changed(4, np.array([[0, 1], [5, 2]])), AttributeValueError, r"tables\[1, 0\] is 5 but the cache", SMALL),
@@ -73,8 +86,48 @@ spec(
         Bad(_changed(1, integers(0, 3, 10, 4)), DTypeError, "keys is int64 but q is float", SMALL),
         Bad(_changed(2, normal(8, 4)), ShapeError, "values has shape", SMALL),
         Bad(_call([1], [1], 2, 2, 4, 2, 2), AttributeValueError, "page is 3 but must divide", {"heads": 2, "page": 3}),
+        Bad(_near(_changed(0, normal(3, 8)), 1, 4)[:7], AttributeValueError, "near_keys without the other", SMALL),
+        Bad(_near(_changed(0, normal(3, 8)), 1, 3), ShapeError, r"near_keys .* must be \[2 F \+ 1, 4\]", SMALL),
     ],
 )
+
+
+def _weights(q, keys, offsets, tables, lengths, page=16, scale=0.0):
+    found = np.zeros((len(q), len(tables[0]) * page if len(tables) else page))
+    for b, (begin, end) in enumerate(pairwise(offsets)):
+        for t in range(begin, end):
+            seen = [tables[b][j // page] * page + j % page for j in range(lengths[b] - (end - t) + 1)]
+            if seen:
+                s = (scale or q.shape[1] ** -0.5) * keys[seen] @ q[t]
+                found[t, : len(seen)] = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
+    return found
+
+
+def _weights_call(*how, **changes):
+    q, keys, _, offsets, tables, lengths = _call(*how)
+    found = {"q": q, "keys": keys, "offsets": offsets, "tables": tables, "lengths": lengths}
+    return list((found | changes).values())
+
+
+spec(
+    "paged_weights",
+    reference=_weights,
+    gradient=False,
+    roundings=64,
+    samples=[
+        Sample(_weights_call([1, 1, 1], [5, 1, 130], 1, 1, 24, 16, 30)),
+        Sample(_weights_call([70, 0, 3], [70, 4, 90], 1, 1, 9, 8, 40), {"page": 8}),
+        Sample(_weights_call([3], [2], 1, 1, 4, 2, 4), {"page": 2, "scale": 0.7}),  # the first query sees nothing
+        Sample(_weights_call([], [], 1, 1, 4, 2, 3), {"page": 2}),
+    ],
+    errors=[
+        Bad(_weights_call([1], [3], 1, 1, 4, 2, 5, tables=np.array([[0, 5]])), AttributeValueError,
+            r"tables\[0, 1\] is 5 but the cache", TWO),
+        Bad(_weights_call([1], [3], 1, 1, 4, 2, 5, lengths=np.array([5])), AttributeValueError,
+            r"lengths\[0\] is 5 but a sequence's pages", TWO),
+        Bad(_weights_call([1], [3], 1, 1, 4, 2, 5, q=normal(1, 3)), ShapeError, "must have the same columns", TWO),
+    ],
+)  # fmt: skip
 
 
 def _page_rows(offsets, tables, lengths, like, keys, page=16):

@@ -9,6 +9,8 @@ from framework import nn, no_grad, program, tensor
 from framework.errors import AttributeValueError
 from suites.engine.train.training import train
 from suites.nlp.models.bidaf import BiDAF
+from suites.nlp.models.characters import CharacterLayers
+from tests.suites.nlp.models.test_characters import spelled
 
 D = 3
 
@@ -40,18 +42,24 @@ def lstm(x, at, w, layer=0):
     return np.concatenate(found, axis=1)
 
 
-def scores_of(question, passage, w):
-    """First and last scores of the passage's tokens, and of [CLS], the question's first token."""
+def scores_of(question, passage, w, vectors=None):
+    """First and last scores of the passage's tokens, and of [CLS], the question's first token.
 
-    def embedded(ids):
+    vectors: those of all tokens by their characters.
+    """
+
+    def embedded(ids, own):
         x = w["words.weight"][ids]
+        x = x if own is None else np.concatenate([x, own], axis=1)
         for layer in (0, 1):
             at = f"highway.{layer}"
             gate = sigmoid(x @ w[f"{at}.gate.weight"].T + w[f"{at}.gate.bias"])
             x = gate * np.maximum(x @ w[f"{at}.change.weight"].T + w[f"{at}.change.bias"], 0) + (1 - gate) * x
         return lstm(x, "context", w)
 
-    u, h = embedded(question), embedded(passage)
+    middle = len(question)
+    u = embedded(question, None if vectors is None else vectors[:middle])
+    h = embedded(passage, None if vectors is None else vectors[middle:])
     w_s = np.concatenate([w["flow.passage.weight"][0], w["flow.question.weight"][0], w["flow.weight"]])
     s = np.array([[w_s @ np.concatenate([a, b, a * b]) for b in u] for a in h])
     seen, whole = softmax(s, 1) @ u, softmax(s.max(axis=1), 0) @ h
@@ -66,9 +74,10 @@ def scores_of(question, passage, w):
     return found
 
 
-@pytest.mark.parametrize("traced", [True, False])
-def test_scores_are_those_of_the_papers_equations(traced):
-    model = BiDAF(20, width=4, hidden=D, max_length=16, max_question=6).eval()
+@pytest.mark.parametrize(("traced", "characters"), [(True, False), (False, False), (True, True), (False, True)])
+def test_scores_are_those_of_the_papers_equations(traced, characters):
+    layers = CharacterLayers(rows=9, width=3, filters=[(2, 2), (4, 3)]) if characters else None
+    model = BiDAF(20, width=4, hidden=D, max_length=16, max_question=6, characters=layers).eval()
     nn.init.initialize(model, seed=1)
     for _, parameter in model.named_parameters():
         parameter.set(parameter * 2.0)
@@ -79,10 +88,16 @@ def test_scores_are_those_of_the_papers_equations(traced):
     offsets = np.cumsum([0, *(len(a) + len(b) for a, b in pairs)])
     run = program(lambda x: dict(zip("se", model(**x), strict=True))) if traced else None
     given = {"ids": tensor(ids), "offsets": tensor(offsets), "segment_ids": tensor(segments)}
+    vectors = None
+    if characters:
+        words = np.random.default_rng(0).integers(0, 9, (len(ids), 5)).astype(np.int32)
+        given["spelling"] = tensor(words)
+        vectors = spelled(words, w, "spelling.", lambda x: np.maximum(x, 0))
     with no_grad():
         found = list(run(given).values()) if run else model(**given)
     for (a, b), at in zip(pairs, offsets, strict=False):
-        of_passage, of_question = scores_of(a, b, w)
+        own = None if vectors is None else vectors[at : at + len(a) + len(b)]
+        of_passage, of_question = scores_of(a, b, w, own)
         for y, wanted, none in zip(found, of_passage, of_question, strict=True):
             # Some hundred roundings of sums of tens of terms of order 1, through four layers of recurrence.
             np.testing.assert_allclose(y.numpy()[at + len(a) : at + len(a) + len(b)], wanted, rtol=1e-4, atol=2e-5)

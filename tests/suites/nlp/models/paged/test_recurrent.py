@@ -40,8 +40,11 @@ MODELS = {
     "as wide as its words": lambda: language(hidden=24),
     "lstm that looks": attending,
     "gru that looks": lambda: attending("gru", shared=True),
+    "lstm that copies": lambda: attending(copying=True),
+    "gru that copies, one vocabulary": lambda: attending("gru", copying=True, shared=True),
     "two language models": lambda: Ensemble([language(), made(LanguageModel(90, 32, 2, 4, max_length=60), 3)]).eval(),
     "three of pairs": lambda: Ensemble([attending(), transformer(), attending("gru", 5)]).eval(),
+    "two that copy": lambda: Ensemble([attending(copying=True), transformer(copying=True, relative=4)]).eval(),
 }
 
 
@@ -115,9 +118,12 @@ def test_a_copied_page_goes_on_as_its_text_does(name):
     np.testing.assert_array_equal(texts.step({0: 4})[0], expected)
 
 
-@pytest.mark.parametrize("name", ["lstm", "gru that looks", "transformer"])
+@pytest.mark.parametrize(
+    "name", ["lstm", "gru that looks", "lstm that copies", "transformer", "transformer that copies"]
+)
 def test_states_are_written_in_place(name):
-    model = transformer() if name == "transformer" else MODELS[name]()
+    copies = {"copying": True, "relative": 3} if name == "transformer that copies" else {}
+    model = MODELS[name]() if name in MODELS else transformer(**copies)
     texts = Texts(model, words(9))
     runs = {"_run": lambda: texts.step({0: 1})}
     if texts.sources:
@@ -142,6 +148,7 @@ def test_8_bits_are_near(name):
 def test_what_is_not_computed_in_pages_has_no_kind():
     assert kind_of(language(tied=False, cutoffs=(20,))) is None
     assert kind_of(language(tied=False, tree=True)) is None
-    assert kind_of(attending(copying=True)) is None
-    assert kind_of(Ensemble([attending(), transformer(relative=2)])) is None
+    assert kind_of(Ensemble([language(), language(tied=False, tree=True)])) is None
     assert kind_of(attending()).page_bytes(PAGE) == 4 * PAGE * (2 * 2 * 40 + 40)
+    assert kind_of(attending(copying=True)).page_bytes(PAGE) == 4 * PAGE * (2 * 2 * 40 + 40 + 1)
+    assert kind_of(transformer(copying=True)).page_bytes(PAGE) == 4 * PAGE * (2 * 2 * 32 + 2 * 32 + 1)

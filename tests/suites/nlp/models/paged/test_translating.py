@@ -13,6 +13,11 @@ from .stepping import Stepped
 
 PAGE = 4
 FORMS = {"norms before": {}, "as published": {"norm_first": False}, "one vocabulary": {"shared": True}}
+FORMS |= {
+    "distances": {"relative": 5},
+    "copies": {"copying": True},
+    "both, as published": {"relative": 40, "copying": True, "norm_first": False, "shared": True},
+}
 
 
 def model_of(form="norms before", **more):
@@ -64,8 +69,9 @@ def test_pages_say_what_the_whole_pair_does(form):
     assert np.abs(found - whole(model, *own[0])).max() < 5e-5
 
 
-def test_a_text_has_the_same_bits_alone_in_parts_and_beside_others():
-    model, own = model_of(), pairs((9, 30), (1, 25), (36, 40))
+@pytest.mark.parametrize("form", ["norms before", "both, as published"])
+def test_a_text_has_the_same_bits_alone_in_parts_and_beside_others(form):
+    model, own = model_of(form), pairs((9, 30), (1, 25), (36, 40))
     alone = [Texts(model, own).read(b).step({b: len(own[b][1])})[0] for b in range(3)]
     mixed, found = Texts(model, own).read(2, 0), {0: [], 1: [], 2: []}
     plan = [{0: 9}, {2: 1, 0: 1}, {1: 13, 2: 30}, {0: 20, 2: 2}, {1: 12}, {2: 7}]
@@ -77,8 +83,9 @@ def test_a_text_has_the_same_bits_alone_in_parts_and_beside_others():
     assert all(np.array_equal(np.concatenate(found[b]), alone[b]) for b in range(3))
 
 
-def test_8_bit_weights_are_near():
-    model, own = model_of(), pairs((12, 20))
+@pytest.mark.parametrize("form", ["norms before", "both, as published"])
+def test_8_bit_weights_are_near(form):
+    model, own = model_of(form), pairs((12, 20))
     exact = whole(model, *own[0])
     found = Texts(model, own, int8=True).read(0).step({0: 20})[0]
     assert 0 < np.abs(found - exact).max() < 0.1 * np.abs(exact).max()
@@ -96,9 +103,3 @@ def test_a_source_or_a_place_beyond_the_model_is_refused_and_leaves_the_cache():
         texts.step({0: 65})
     after = [*texts.steps._cache.keys, *texts.steps._cache.values]
     assert all(np.array_equal(b, a.numpy()) for b, a in zip(before, after, strict=True))
-
-
-def test_what_other_attention_needs_is_not_computed():
-    assert PagedPairs.fits(model_of())
-    assert not PagedPairs.fits(model_of(copying=True))
-    assert not PagedPairs.fits(model_of(relative=4))
