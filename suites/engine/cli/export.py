@@ -92,10 +92,8 @@ def _expect_used(parser: argparse.ArgumentParser, a: argparse.Namespace) -> None
     rounding = ("equalization", "adaround", "adaround_steps", "adaround_seconds", "adaround_megabytes")
     measured = ("method", "calibration_batches", "calibration", "calibration_inputs", *rounding)
     if a.quantize is None:
-        idle, needs = (
-            given_options(parser, a, (*measured, "keep", "sixteen", "float_tables", "fastest")),
-            "without --quantize",
-        )
+        given = (*measured, "keep", "sixteen", "fastest", "float_tables")
+        idle, needs = given_options(parser, a, given), "without --quantize"
     elif a.quantize == "dynamic":
         idle, needs = given_options(parser, a, measured), "with --quantize dynamic, which measures nothing"
     elif a.calibration:

@@ -63,8 +63,8 @@ DEFAULT_OUTPUT = Path("predictions")  # where pictures go that nobody said a pla
 class ExportReport:
     """What was exported and how far it is from the model it came from.
 
-    `quantized`: what is in 8 bits; `rounding`: lines on how layers were equalised and weights rounded; `speed`: how fast
-    8 bits are here, where it was measured, before layers stayed in float32 for it.
+    `quantized`: what is in 8 bits; `rounding`: lines on how layers were equalised and weights rounded; `speed`: how
+    fast 8 bits are here, where it was measured, before layers stayed in float32 for it.
     """
 
     inputs: list[str]

@@ -44,7 +44,8 @@ class Quantization:
         tables: round tables of embeddings too.
         equalization: by what mode "static" equalises neighbouring layers, see `framework.quantization.equalize`.
         adaround: how mode "static" learns to round weights; None for the nearest whole number.
-        fastest: leave layers in float32 that are slower in 8 bits on this machine, where that makes the whole faster.
+        fastest: leave layers in float32 that are slower in 8 bits on this machine, where that makes the whole faster,
+            see `speed_of`.
     """
 
     mode: str = "dynamic"

@@ -62,8 +62,8 @@ def within(
 
     Args:
         run: its folder; figures are of its own evaluation set.
-        how: mode "static"; what its `keep` and `sixteen` name stays so in any case, and so do layers that `budget.fastest`
-            leaves in float32.
+        how: mode "static"; what its `keep` and `sixteen` name stays so in any case, and so do layers that
+            `budget.fastest` leaves in float32.
         budget: what 8 bits may cost.
         folder: where exports lie while they are measured.
         say: takes a line about each measurement.

@@ -1,4 +1,4 @@
-"""How fast layers are with 8 and 16 bits: which have a figure, where it comes from, and which stay in float32 for it."""
+"""How fast layers are with 8 and 16 bits: which have a figure, where it comes from, which stay in float32."""
 
 import itertools
 
