@@ -17,9 +17,9 @@ from tests.framework.quantization.test_sixteen_bits import ROWS, X, network
 
 
 def test_layers_with_both_forms_have_a_figure():
-    """A depthwise convolution has none, a product has one by the name of its weights as they were."""
+    """Depthwise ones too; a product has one by the name of its weights as they were."""
     found = speedups(traced(network, X), [[X]])
-    assert sorted(found) == ["first", "last", "second"] and all(v > 0 for v in found.values())
+    assert sorted(found) == ["depth", "first", "last", "second"] and all(v > 0 for v in found.values())
     for turned in (False, True):
         shape = (64, 128) if turned else (128, 64)
         weight = constant(normal(*shape), "w")
