@@ -93,6 +93,8 @@ def main(words: list[str] | None = None) -> None:
     for size, c, k, r in CONVOLUTIONS:
         whole, sixteen, eight = convolution(size, c, k, r, a.rounds)
         row(f"{size} x {size} x {c}, {r} x {r} x {k}", whole, sixteen, eight)
+    for size, c, r in DEPTHWISE:
+        row(f"{size} x {size} x {c}, depthwise {r} x {r}", *convolution(size, c, c, r, a.rounds, c))
     for rows, c, k in PRODUCTS:
         row(f"rows {rows} x {c} x {k}", *product(rows, c, k, a.rounds))
 
