@@ -26,6 +26,7 @@ from framework.ops import internal
 from framework.quantization.weights import widest
 
 CALLS = 6
+DEPTHWISE = ((112, 32, 3), (28, 192, 3), (14, 384, 3), (7, 960, 5))  # H = W, C = K, R = S
 CONVOLUTIONS = ((14, 1024, 256, 1), (7, 512, 512, 3), (28, 128, 128, 3), (56, 24, 144, 1))  # H = W, C, K, R = S
 PRODUCTS = ((32, 768, 768), (128, 3072, 768))  # rows, C, K
 
@@ -53,12 +54,13 @@ def microseconds(ways: Sequence[Callable[[], object]], rounds: int) -> list[floa
     return [float(np.median(t)) * 1e6 for t in times]
 
 
-def convolution(size: int, channels: int, filters: int, taps: int, rounds: int) -> list[float]:
+def convolution(size: int, channels: int, filters: int, taps: int, rounds: int, groups: int = 1) -> list[float]:
     """float32, 16 bits, 8 bits."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, size, size, channels)).astype(np.float32)
-    q = rng.integers(-127, 128, (filters, taps, taps, channels)).astype(np.int8)
-    scale, most, window = np.full(filters, 0.01, np.float32), widest(q), {"padding": taps // 2}
+    q = rng.integers(-127, 128, (filters, taps, taps, channels // groups)).astype(np.int8)
+    scale, most = np.full(filters, 0.01, np.float32), widest(q)
+    window = {"padding": taps // 2, "groups": groups}
     whole = program_of(lambda x, w: ops.conv2d(x, w, **window), q * np.float32(0.01))
     words = {"x_scale": 5 / most, "x_most": most, "dtype": "float32"}
     sixteen = program_of(lambda x, w, s: internal.quantized_conv2d(x, w, s, **words, **window), q, scale)
@@ -91,6 +93,8 @@ def main(words: list[str] | None = None) -> None:
     for size, c, k, r in CONVOLUTIONS:
         whole, sixteen, eight = convolution(size, c, k, r, a.rounds)
         row(f"{size} x {size} x {c}, {r} x {r} x {k}", whole, sixteen, eight)
+    for size, c, r in DEPTHWISE:
+        row(f"{size} x {size} x {c}, depthwise {r} x {r}", *convolution(size, c, c, r, a.rounds, c))
     for rows, c, k in PRODUCTS:
         row(f"rows {rows} x {c} x {k}", *product(rows, c, k, a.rounds))
 

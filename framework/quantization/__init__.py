@@ -14,4 +14,6 @@ from framework.quantization.sensitivity import LayerLoss as LayerLoss
 from framework.quantization.sensitivity import sensitivity as sensitivity
 from framework.quantization.simulation import simulated as simulated
 from framework.quantization.simulation import trained as trained
+from framework.quantization.speed import Speed as Speed
+from framework.quantization.speed import measure_speed as measure_speed
 from framework.quantization.speed import speedups as speedups

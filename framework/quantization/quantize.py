@@ -68,7 +68,7 @@ def quantize(
             `matmul`, `embedding` or `conv2d`.
         sixteen: the same of products and convolutions whose input is rounded to 16 bits in place of 8. It lies in
             memory as float32, is rounded by one scale (a row's own in mode "dynamic") as the layer reads it, and
-            reaches twice as far as calibration saw. Depthwise convolutions stay in float32.
+            reaches twice as far as calibration saw.
         smallest: a product or table with fewer weights than this stays in float32.
         tables: round tables of embeddings too.
         bias_correction: take what rounding its weights adds to a convolution's mean result off its bias (Nagel et al.
@@ -309,8 +309,6 @@ class _Rewrite:
             why = f"it adds {depth} products, and 32 bits hold the sum of {MOST_DEPTH}"
         elif _is_named(self._keep, op, weight):
             why = "it is to be kept"
-        elif self.is_wide(op) and op.attr("groups") == weight.shape[0] > 1:
-            why = "depthwise convolutions have no 16-bit form"
         else:
             why = "" if np.isfinite(array_of(program, weight)).all() else "its weights are not all finite"
         if why:

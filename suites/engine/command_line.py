@@ -55,6 +55,12 @@ def add_sixteen_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--sixteen", action="append", default=[], metavar="PATTERN", help=said)
 
 
+def add_fastest_option(parser: argparse._ActionsContainer) -> None:
+    """Add `--fastest`."""
+    said = "leave layers in float32 that are slower in 8 bits, measured on this machine, where the whole gains by it"
+    parser.add_argument("--fastest", action="store_true", help=said)
+
+
 def add_rounding_options(parser: argparse._ActionsContainer) -> None:
     """Add `--equalize` and `--adaround` with its bounds; see `suites.engine.predict.quantizing.rounding_of`."""
     parser.add_argument(

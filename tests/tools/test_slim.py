@@ -5,6 +5,8 @@ import json
 import pytest
 
 from framework.graph.files import load_program
+from framework.quantization import Speed
+from suites.engine.predict import quantizing
 from suites.engine.slim.compare import Row, markdown
 from suites.engine.slim.timing import Timed
 from tests.suites.engine.slim.runs import write_run
@@ -116,6 +118,27 @@ def test_quantize_within_a_budget_says_which_layers_stay_in_float32(tmp_path, ca
     if budget[0] == "--most-loss":
         found, whole = (rows[name]["figures"]["eval"] for name in ("resnet18, int8 within the budget", "resnet18"))
         assert found >= whole
+
+
+def test_quantize_tells_of_slow_layers_and_leaves_them_in_float32(tmp_path, capsys, monkeypatch):
+    slow = ("backbone.stages.0.0.body.0.conv.weight", "backbone.stages.0.0.body.1.conv.weight")
+    found = Speed(0.8, dict.fromkeys(slow, 0.4), slow, 1.2)
+    monkeypatch.setattr(quantizing, "measure_speed", lambda *given, **named: found)
+    times = iter([1.0, 1.0, 1.1, 1.1, 0.9, 0.9])  # two of each row
+    monkeypatch.setattr(Timed, "percentile", lambda timed, share: next(times))
+    run = write_run(tmp_path, "resnet18")
+    words = ["quantize", str(run), "--mode", "static", "--inputs", "1", "--output", str(tmp_path / "o"), "--fastest"]
+    assert slim.main(words) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert f"--fastest, which is --keep '{slow[0]}' --keep '{slow[1]}': 2 layers in float32: 1.20 times" in said
+    assert f"resnet18: 2 layers stay in float32, 0 read 16 bits: --keep '{slow[0]}' --keep '{slow[1]}'" in said
+    below = (tmp_path / "o" / "table.md").read_text().split("\n\n")[1:]
+    assert below[0] == "resnet18, int8 static is slower than float32: 1.10 ms, 1.00 ms"
+    assert below[1].startswith("speed here, on one input by 1 threads: 0.80 times that of float32")
+    assert len(below) == 4  # and nothing of the fastest
+    ops = load_program(tmp_path / "o" / "2_resnet18__int8_fastest")[0].block
+    whole = {op.inputs[1].name for op in ops if op.name == "conv2d"}
+    assert whole == set(slow)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             return _adapter(a.run, a.output, a.weights)
         from framework.sealing import Seal
         from suites.engine.predict.inference import export_run
-        from suites.engine.predict.quantizing import Quantization, rounding_of
+        from suites.engine.predict.quantizing import Quantization, rounding_of, speed_said
 
         how = None
         if a.quantize:
@@ -54,17 +54,26 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
                 tuple(a.keep),
                 tuple(a.sixteen),
                 tables=not a.float_tables,
+                fastest=a.fastest,
                 **rounding_of(a),
             )
         seal = Seal(a.encrypt, a.sign) if a.encrypt or a.sign else None
         done = export_run(
-            a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how, seal=seal, others=a.others
+            a.run,
+            a.output,
+            a.weights,
+            onnx=a.format == "onnx",
+            quantization=how,
+            seal=seal,
+            others=a.others,
+            speed=a.format == "program",
         )
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:
             said = f"{len(done.quantized.matched)} products, tables and convolutions in 8 bits"
-            print("\n".join([said, *done.quantized.missed, *done.rounding]))
+            fast = [] if done.speed is None else speed_said(done.speed, a.fastest)
+            print("\n".join([said, *done.quantized.missed, *done.rounding, *fast]))
         if seal is not None:
             made = [word for word, key in (("signed", a.sign), ("encrypted", a.encrypt)) if key]
             print(f"it is {' and '.join(made)}: docs/howto/sealed.md says how it is opened")
@@ -83,7 +92,8 @@ def _expect_used(parser: argparse.ArgumentParser, a: argparse.Namespace) -> None
     rounding = ("equalization", "adaround", "adaround_steps", "adaround_seconds", "adaround_megabytes")
     measured = ("method", "calibration_batches", "calibration", "calibration_inputs", *rounding)
     if a.quantize is None:
-        idle, needs = given_options(parser, a, (*measured, "keep", "sixteen", "float_tables")), "without --quantize"
+        given = (*measured, "keep", "sixteen", "fastest", "float_tables")
+        idle, needs = given_options(parser, a, given), "without --quantize"
     elif a.quantize == "dynamic":
         idle, needs = given_options(parser, a, measured), "with --quantize dynamic, which measures nothing"
     elif a.calibration:
@@ -116,7 +126,7 @@ def _add_seal(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_quantization(parser: argparse.ArgumentParser) -> None:
-    from suites.engine.command_line import add_rounding_options, add_sixteen_option
+    from suites.engine.command_line import add_fastest_option, add_rounding_options, add_sixteen_option
 
     said = "matrix products and convolutions in 8 bits; see docs/howto/quantization.md"
     group = parser.add_argument_group("8 bits", said)
@@ -142,4 +152,5 @@ def _add_quantization(parser: argparse.ArgumentParser) -> None:
     )
     add_sixteen_option(group)
     add_rounding_options(group)
+    add_fastest_option(group)
     group.add_argument("--float-tables", action="store_true", help="tables of embeddings stay in float32")

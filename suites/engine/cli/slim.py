@@ -19,7 +19,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:
-    from suites.engine.command_line import add_rounding_options, add_sixteen_option
+    from suites.engine.command_line import add_fastest_option, add_rounding_options, add_sixteen_option
 
     parser = argparse.ArgumentParser(prog=prog, description="Distil, prune, quantize, compare; each ends with a table.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -46,6 +46,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
         help="also one where as many layers have 16 bits or float32 as fit into this share of float32's time, such as "
         "0.6",
     )
+    add_fastest_option(quantize)
     _table_options(quantize)
     sensitivity = commands.add_parser("sensitivity", help="what each layer alone loses in 8 bits")
     sensitivity.add_argument("run", type=Path, help="folder of a run")

@@ -20,6 +20,7 @@ from framework.graph.reports import PassReport
 from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
+from framework.quantization import Speed
 from framework.sealing import Seal, expect_sealed, keys
 from suites.engine.config.building import build_runtime, build_task, limited, read_config
 from suites.engine.contract.capabilities import (
@@ -45,7 +46,7 @@ from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import predict_items
 from suites.engine.predict.model import Memory, bytes_of, chunks, in_turns
 from suites.engine.predict.model import Model as Model
-from suites.engine.predict.quantizing import Quantization, quantize_for, rounding_said
+from suites.engine.predict.quantizing import Quantization, quantize_for, rounding_said, speed_of
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.train.profiling import StepProfile
 from suites.engine.weights.eight_bits import eight_bits_of
@@ -62,7 +63,8 @@ DEFAULT_OUTPUT = Path("predictions")  # where pictures go that nobody said a pla
 class ExportReport:
     """What was exported and how far it is from the model it came from.
 
-    `quantized`: what is in 8 bits; `rounding`: lines on how layers were equalised and weights rounded.
+    `quantized`: what is in 8 bits; `rounding`: lines on how layers were equalised and weights rounded; `speed`: how
+    fast 8 bits are here, where it was measured, before layers stayed in float32 for it.
     """
 
     inputs: list[str]
@@ -72,6 +74,7 @@ class ExportReport:
     fixed_shapes: list[str]
     quantized: PassReport
     rounding: list[str]
+    speed: Speed | None = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +211,7 @@ def export_run(
     quantization: Quantization | None = None,
     seal: Seal | None = None,
     others: Sequence[Path] = (),
+    speed: bool = False,
 ) -> ExportReport:
     """Write a run's network as a Program with its weights and preprocessing; compare it with the original.
 
@@ -219,6 +223,7 @@ def export_run(
         quantization: round weights to 8 bits and compute their products so, in this way.
         seal: sign or encrypt the export.
         others: what answers together with it, see `open_model`.
+        speed: measure how fast `quantization` is on this machine, as `quantization.fastest` does.
 
     The model is traced with a sample of the evaluation set, or where its files are not there with the processor's
     example.
@@ -257,12 +262,14 @@ def export_run(
         exported = in_8_bits(task, small, fed, algorithm, names)
     else:
         exported = deployed_program(task, fed, algorithm, names)
+    inputs, measured = [fed[name] for name in task.eval_inputs], None
     if quantization is not None:
+        if speed or quantization.fastest:
+            measured, quantization = speed_of(exported, quantization, inputs)
         exported = quantize_for(task, exported, quantization, processor=processor)
     config = read_config(path)
     extra = {"suite": config["suite"], "outputs": list(expected), "processor": processor.metadata()}
     extra |= {"imports": config.imports()} if config.imports() else {}
-    inputs = [fed[name] for name in task.eval_inputs]
     if onnx:
         file = output / ONNX
         export(exported, file, output_names=list(expected), metadata=extra)
@@ -279,6 +286,7 @@ def export_run(
         fixed_shapes=exported.shape_reads,
         quantized=explain(exported)["quantize"],
         rounding=rounding_said(exported),
+        speed=measured,
     )
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import logging
 from argparse import Namespace
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from framework import num_threads
 from framework.errors import AttributeValueError, ConfigError, DataError
 from framework.graph.explanation import explain
 from framework.graph.ir import Program
-from framework.quantization import AdaRound, quantize
+from framework.quantization import AdaRound, Speed, measure_speed, quantize
 from suites.engine.config.building import limited
 from suites.engine.config.settings import DataSettings
 from suites.engine.contract.processor import Processor
@@ -23,6 +24,7 @@ from suites.engine.predict.inputs import matched, read_inputs
 from suites.engine.predict.items import batches_of
 
 _log = logging.getLogger(__name__)
+_SHOWN = 6  # slow layers that are named
 FEW = 10  # inputs: fewer may not show how far activations reach
 
 
@@ -42,6 +44,8 @@ class Quantization:
         tables: round tables of embeddings too.
         equalization: by what mode "static" equalises neighbouring layers, see `framework.quantization.equalize`.
         adaround: how mode "static" learns to round weights; None for the nearest whole number.
+        fastest: leave layers in float32 that are slower in 8 bits on this machine, where that makes the whole faster,
+            see `speed_of`.
     """
 
     mode: str = "dynamic"
@@ -55,6 +59,7 @@ class Quantization:
     tables: bool = True
     equalization: str | None = None
     adaround: AdaRound | None = None
+    fastest: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batches", "inputs"):
@@ -104,6 +109,39 @@ def quantize_for(
         equalization=how.equalization,
         adaround=how.adaround,
     )
+
+
+def speed_of(program: Program, how: Quantization, inputs: Sequence[np.ndarray]) -> tuple[Speed, Quantization]:
+    """How fast a Program is by `how` beside float32, on one batch, and `how` with the layers that stay in float32 then.
+
+    These are those that make it fastest where `how.fastest` asks for them, else none but `how.keep`.
+    """
+    speed = measure_speed(
+        program,
+        inputs,
+        mode=how.mode,
+        keep=how.keep,
+        sixteen=how.sixteen,
+        smallest=how.smallest,
+        tables=how.tables,
+    )
+    return speed, replace(how, keep=(*how.keep, *speed.keep), fastest=False) if how.fastest else how
+
+
+def speed_said(speed: Speed, fastest: bool) -> list[str]:
+    """Whether 8 bits are faster here than float32, which layers are not, and what `--fastest` does about it."""
+    lines = [f"speed here, on one input by {num_threads()} threads: {speed.speedup:.2f} times that of float32"]
+    if speed.slower:
+        shown = [f"{name} ({ratio:.2f})" for name, ratio in list(speed.slower.items())[:_SHOWN]]
+        rest = [f"{len(speed.slower) - _SHOWN} more"] if len(speed.slower) > _SHOWN else []
+        lines.append(f"slower than in float32, most time lost first: {', '.join([*shown, *rest])}")
+    if speed.keep:
+        kept = f"{len(speed.keep)} layers in float32: {speed.best:.2f} times"
+        words = " ".join(f"--keep '{name}'" for name in speed.keep)
+        lines.append(f"--fastest, which is {words}: {kept}" if fastest else f"with --fastest, {kept}")
+    if speed.best <= 1:
+        lines.append("8 bits are no faster than float32 here; they only make the file smaller")
+    return lines
 
 
 def rounding_said(program: Program) -> list[str]:

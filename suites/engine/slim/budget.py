@@ -1,4 +1,4 @@
-"""Which layers stay in float32 or read 16 bits so that 8 bits lose no more than is allowed, or take no more time."""
+"""Which layers stay in float32 or read 16 bits: so that 8 bits lose or take no more than is allowed, or least time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 from framework import set_num_threads
 from framework.errors import AttributeValueError
+from framework.quantization import Speed
 from suites.engine.config.building import build_runtime, read_config
 from suites.engine.predict.inference import evaluate_export, export_run, open_run
-from suites.engine.predict.quantizing import Quantization
+from suites.engine.predict.quantizing import FEW, Quantization, speed_said
 from suites.engine.slim.sensitivity import measured
 from suites.engine.slim.timing import Timed
 from suites.engine.train.hooks.assess import main_figure
@@ -20,7 +21,7 @@ _ROUNDS = 3  # of times, in turns
 
 @dataclass(frozen=True)
 class Budget:
-    """What 8 bits may cost; one of both.
+    """What 8 bits may cost: one of loss and time, or none where they are to be fastest.
 
     Attributes:
         loss: of the main figure on the evaluation set, 0 or more: as few layers have more than 8 bits as keep it, and
@@ -29,16 +30,19 @@ class Budget:
             that lose most, and of those as many stay in float32.
         threads: that compute while times are taken.
         inputs: examples that are timed.
+        fastest: first leave layers in float32 that are slower in 8 bits here, as `measure_speed` chooses them.
     """
 
     loss: float | None = None
     time: float | None = None
     threads: int = 1
     inputs: int = 64
+    fastest: bool = False
 
     def __post_init__(self) -> None:
-        if (self.loss is None) == (self.time is None):
-            raise AttributeValueError("quantize: take one of --most-loss and --most-time")
+        given = sum(wish is not None for wish in (self.loss, self.time))
+        if given > 1 or (not given and not self.fastest):
+            raise AttributeValueError("quantize: take one of --most-loss and --most-time, or --fastest")
         if self.loss is not None and not self.loss >= 0:
             raise AttributeValueError(f"quantize: --most-loss is {self.loss:g}; it must be 0 or more")
         if self.time is not None and not 0 < self.time <= 1:
@@ -58,7 +62,8 @@ def within(
 
     Args:
         run: its folder; figures are of its own evaluation set.
-        how: mode "static"; what its `keep` and `sixteen` name stays so in any case.
+        how: mode "static"; what its `keep` and `sixteen` name stays so in any case, and so do layers that
+            `budget.fastest` leaves in float32.
         budget: what 8 bits may cost.
         folder: where exports lie while they are measured.
         say: takes a line about each measurement.
@@ -67,7 +72,11 @@ def within(
         AttributeValueError: the budget cannot be kept.
         CheckpointError, DataError: of the run.
     """
-    rows = [row for row in measured(run, how) if row.name]
+    if budget.fastest:
+        how = _fastest(run, how, budget.threads, folder, say)
+    if budget.loss is None and budget.time is None:
+        return how
+    rows = [row for row in measured(run, how) if row.name and row.name not in how.keep]
     names = list(dict.fromkeys(row.name for row in rows))
     gains = {row.name for row in rows if row.speedup is not None and row.speedup > 1}
     export_run(run, folder / "float32")
@@ -105,6 +114,32 @@ def within(
         )
     more = _first(counts[1:], lambda count: costs(0, count) > most) - 1
     return mixed(_first(range(1, more + 1), lambda whole: costs(whole, more) > most) - 1, more)
+
+
+def speed_here(run: Path, how: Quantization, threads: int, folder: Path) -> Speed:
+    """How fast a run's network is by `how` on this machine, by so many threads; see `measure_speed`.
+
+    Args:
+        run: its folder.
+        how: its rounding is that to the nearest, and few inputs are looked at: neither costs time.
+        threads: that compute.
+        folder: where the export lies that is measured.
+
+    Raises:
+        CheckpointError, DataError: of the run.
+    """
+    set_num_threads(threads)
+    plain = replace(how, batches=1, inputs=min(how.inputs, FEW), equalization=None, adaround=None, fastest=False)
+    speed = export_run(run, folder / "speed", quantization=plain, speed=True).speed
+    assert speed is not None
+    return speed
+
+
+def _fastest(run: Path, how: Quantization, threads: int, folder: Path, say: Callable[[str], None]) -> Quantization:
+    speed = speed_here(run, how, threads, folder)
+    for line in speed_said(speed, True):
+        say(line)
+    return replace(how, keep=(*how.keep, *speed.keep))
 
 
 def _lost(run: Path, whole: Path, say: Callable[[str], None]) -> Callable[[Path, str], float]:

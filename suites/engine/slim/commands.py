@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from framework.errors import ConfigError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.config.building import read_config
-from suites.engine.predict.quantizing import Quantization, rounding_of
-from suites.engine.slim.budget import Budget, within
-from suites.engine.slim.compare import Entry, entries_of, markdown, write_table
+from suites.engine.predict.quantizing import Quantization, rounding_of, speed_said
+from suites.engine.slim.budget import Budget, speed_here, within
+from suites.engine.slim.compare import Entry, Row, entries_of, markdown, write_table
 from suites.engine.slim.compare import compare as compared
 from suites.engine.slim.pruning import prune_run
 from suites.engine.slim.sensitivity import markdown as sensitivity_markdown
@@ -67,21 +67,36 @@ def prune(a: Namespace) -> int:
 def quantize(a: Namespace) -> int:
     """Compare runs with themselves in 8 bits."""
     modes = a.mode or ["dynamic", "static"]
-    within_budget = a.most_loss is not None or a.most_time is not None
+    within_budget = a.most_loss is not None or a.most_time is not None or a.fastest
     if (a.equalization or a.adaround) and "static" not in modes and not within_budget:
         raise ConfigError("quantize: --equalize and --adaround would do nothing with --mode dynamic; leave them out")
     static = replace(_static(a), **rounding_of(a))
     entries = entries_of([(run.name, run) for run in a.run], modes, static)
     if within_budget:
-        budget = Budget(a.most_loss, a.most_time, a.threads, a.inputs)
+        budget = Budget(a.most_loss, a.most_time, a.threads, a.inputs, a.fastest)
         for run in a.run:
             with TemporaryDirectory(prefix="slim-") as folder:
                 how = within(run, static, budget, Path(folder))
             words = [f"--keep '{name}'" for name in how.keep] + [f"--sixteen '{name}'" for name in how.sixteen]
             said = f"{len(how.keep)} layers stay in float32, {len(how.sixteen)} read 16 bits"
             print(f"{run.name}: {': '.join([said, ' '.join(words)] if words else [said])}")
-            entries.append(Entry(f"{run.name}, int8 within the budget", run, how))
-    return _table(a, entries)
+            name = "fastest" if a.most_loss is None and a.most_time is None else "within the budget"
+            entries.append(Entry(f"{run.name}, int8 {name}", run, how))
+    return _table(a, entries, _slower)
+
+
+def _slower(a: Namespace, entries: Sequence[Entry], rows: Sequence[Row]) -> list[str]:
+    """Of static entries that are slower than float32 here, why, and what helps."""
+    whole = {entry.run: row.median for entry, row in zip(entries, rows, strict=True) if entry.quantization is None}
+    lines = []
+    for entry, row in zip(entries, rows, strict=True):
+        how = entry.quantization
+        if how is None or how.mode != "static" or row.median <= whole[entry.run]:
+            continue
+        with TemporaryDirectory(prefix="slim-") as folder:
+            said = speed_said(speed_here(entry.run, how, a.threads, Path(folder)), False)
+        lines += [f"{entry.name} is slower than float32: {row.median:.2f} ms, {whole[entry.run]:.2f} ms", *said]
+    return lines
 
 
 def sensitivity(a: Namespace) -> int:
@@ -120,7 +135,12 @@ def _trained(a: Namespace, source: Path, name: str, overrides: Sequence[str]) ->
     return not done.interrupted
 
 
-def _table(a: Namespace, entries: Sequence[Entry]) -> int:
+def _table(
+    a: Namespace,
+    entries: Sequence[Entry],
+    notes: Callable[[Namespace, Sequence[Entry], Sequence[Row]], list[str]] | None = None,
+) -> int:
+    """Make the table of all entries, with notes on it below."""
     sets: dict[str, list[str]] = {"eval": []}
     for word in a.set:
         name, colon, override = word.partition(":")
@@ -128,7 +148,8 @@ def _table(a: Namespace, entries: Sequence[Entry]) -> int:
             raise ConfigError(f"--set {word}: expects NAME:PATH=VALUE, as in test:data.eval.dataset.path=test.tsv")
         sets.setdefault(name, []).append(override)
     rows = compared(entries, a.output, sets=sets, threads=a.threads, inputs=a.inputs)
-    write_table(rows, a.output / "table")
-    print(markdown(rows))
+    said = notes(a, entries, rows) if notes else []
+    write_table(rows, a.output / "table", said)
+    print("\n\n".join([markdown(rows), *said]))
     print(f"{a.output}: exported models, table.md and table.json; times of the network alone, {a.threads} threads")
     return 0

@@ -141,9 +141,9 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def write_table(rows: Sequence[Row], path: Path) -> None:
-    """Write the table as `path` with the ending .md, and all that it says as JSON with the ending .json."""
-    write_text(path.with_suffix(".md"), markdown(rows) + "\n")
+def write_table(rows: Sequence[Row], path: Path, notes: Sequence[str] = ()) -> None:
+    """Write the table as `path` with the ending .md, and notes below; all that it says as JSON with .json."""
+    write_text(path.with_suffix(".md"), "\n\n".join([markdown(rows), *notes]) + "\n")
     write_text(path.with_suffix(".json"), json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 
 

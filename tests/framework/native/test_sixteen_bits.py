@@ -47,6 +47,49 @@ def test_random_convolutions_have_the_bits_of_the_definition(isa, algorithm):
             np.testing.assert_array_equal(got, convolution(*inputs, **attrs), err_msg=f"seed {seed}")
 
 
+def depthwise(seed):
+    """A random depthwise convolution: channels that fill blocks of vectors and others, windows to 5 x 5, all ends."""
+    inputs, attrs = image_and_filters(seed)
+    rng = np.random.default_rng([17, seed])
+    x, channels, size = inputs[0], int(rng.choice([1, 3, 8, 16, 31, 32, 33, 64, 70, 96])), int(rng.choice([1, 2, 3, 5]))
+    x = (rng.standard_normal((*x.shape[:3], channels)) * 9).astype(np.float32)
+    weight = rng.integers(-128, 128, (channels, size, size, 1)).astype(np.int8)
+    scale = rng.uniform(1e-4, 1e-3, channels).astype(np.float32)
+    bias = None if inputs[3] is None else rng.standard_normal(channels).astype(np.float32)
+    x_scale = float(np.float32(np.abs(x).max() * rng.uniform(0.5, 2) / MOST))
+    return [x, weight, scale, bias], attrs | {"groups": channels, "x_most": MOST, "x_scale": x_scale}
+
+
+@pytest.mark.parametrize(("isa", "algorithm"), WAYS)
+def test_random_depthwise_convolutions_have_the_bits_of_the_definition(isa, algorithm):
+    with instruction_set(isa):
+        for seed in range(60):
+            inputs, attrs = depthwise(seed)
+            wanted = convolution(*inputs, **attrs)
+            if seed % 3 == 0 and attrs["dtype"] != "int32":
+                residual = np.random.default_rng(seed).integers(0, 256, wanted.shape).astype(np.uint8)
+                inputs.append(residual if attrs["dtype"] != "float32" else residual.astype(np.float32))
+                attrs |= {"residual_scale": 0.05, "residual_zero": 9} if attrs["dtype"] != "float32" else {}
+                wanted = convolution(*inputs, **attrs)
+            got = internal.quantized_conv2d(*inputs, algorithm=algorithm, **attrs).numpy()
+            np.testing.assert_array_equal(got, wanted, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize(("isa", "algorithm"), WAYS)
+def test_depthwise_convolutions_of_bad_input_are_errors(isa, algorithm):
+    """A NaN anywhere, and a window of 23 x 23, whose largest sums 32 bits would not hold."""
+    x, weight = np.ones((1, 30, 30, 33), np.float32), np.full((33, 23, 23, 1), 127, np.int8)
+    how = {"groups": 33, "algorithm": algorithm, "dtype": "int32"}
+    with instruction_set(isa):
+        sums = internal.quantized_conv2d(x * 31964, weight, np.ones(33, np.float32), x_most=31964, **how)
+        np.testing.assert_array_equal(sums.numpy(), 31964 * 127 * 529)
+        with pytest.raises(NumericsError, match="numbers up to 31964, not to x_most = 31965"):
+            internal.quantized_conv2d(x, weight, np.ones(33, np.float32), x_most=31965, **how)
+        x[0, 29, 29, 32] = np.nan
+        with pytest.raises(NumericsError, match="x holds a NaN"):
+            internal.quantized_conv2d(x, weight, np.ones(33, np.float32), x_most=100, **how)
+
+
 @pytest.mark.parametrize(("isa", "algorithm"), WAYS)
 def test_random_products_have_the_bits_of_the_definition(isa, algorithm):
     with instruction_set(isa):

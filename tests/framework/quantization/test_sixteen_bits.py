@@ -102,10 +102,14 @@ def test_deep_sums_have_fewer_steps_so_that_32_bits_hold_them():
     assert widest(np.full((1, 40000), -1, np.int8)) == (2**31 - 1) // 80000
 
 
-def test_a_depthwise_convolution_stays_in_float32_and_says_so():
-    got = static(traced(network, X), X, sixteen=["*"])
-    assert sorted(convolutions(got)) == ["first", "last", "second"] and names(got).count("conv2d") == 1
-    assert [line.split(": ")[-1] for line in report(got).missed] == ["depthwise convolutions have no 16-bit form"]
+def test_a_depthwise_convolution_reads_16_bits_too():
+    whole, only = traced(network, X), ["depth"]
+    got, wanted = static(whole, X, sixteen=["*"]), run(whole, X)[0]
+    assert sorted(convolutions(got)) == ["depth", "first", "last", "second"] and not report(got).missed
+    assert {op.inputs[0].dtype for op in convolutions(got).values()} == {"float32"}
+    assert np.abs(run(got, X)[0] - wanted).std() < 0.7 * np.abs(run(static(whole, X), X)[0] - wanted).std()
+    found = convolutions(static(whole, X, sixteen=only))
+    assert [name for name, op in found.items() if op.inputs[0].dtype == "float32"] == only
 
 
 def test_what_is_to_be_kept_stays_in_float32_though_named():
@@ -187,8 +191,7 @@ def test_layers_of_16_bits_learn_their_rounding():
 
 def test_sensitivity_tells_what_16_bits_would_lose():
     rows = {row.name: row for row in sensitivity(traced(network, X), [[X]], sixteen=True)}
-    assert rows["depth"].sixteen is None
-    for name in ("first", "second", "last"):
+    for name in ("first", "depth", "second", "last"):
         assert 0 < rows[name].sixteen < rows[name].error
     assert all(row.sixteen is None for row in sensitivity(traced(network, X), [[X]]))
 
@@ -198,7 +201,7 @@ def test_an_exported_file_computes_the_same(tmp_path):
     pytest.importorskip("onnx", reason="the package onnx is not installed")
     from framework.onnx import Session, export, open_model
 
-    got = static(traced(network, X, passes=EXPORT_PASSES), X, sixteen=["second"])
+    got = static(traced(network, X, passes=EXPORT_PASSES), X, sixteen=["depth", "second"])
     export(got, tmp_path / "model.onnx")
     wanted = run(got, X)[0]
     op = convolutions(got)["last"]

@@ -58,6 +58,20 @@ PADDOCK_INLINE Bytes interleave(Bytes a, Bytes b) {
   return detail::interleave_bytes<kWidth, kHalf>(a, b, std::make_integer_sequence<int, kVecBytes>{});
 }
 
+namespace detail {
+template <int kVec, int... I>
+PADDOCK_INLINE Int32s in_order(Int32s a, Int32s b, std::integer_sequence<int, I...>) {
+  constexpr int kLanes = kVecBytes / 4, kFirst = kVec * kLanes;
+  return __builtin_shufflevector(a, b, ((kFirst + I) / 8 * 4 + I % 4 + (kFirst + I) / 4 % 2 * kLanes)...);
+}
+}  // namespace detail
+
+// Vector kVec of the channels in their order, from those in the order of groups_of_words.
+template <int kVec>
+PADDOCK_INLINE Int32s in_order(const Int32s (&q)[2]) {
+  return detail::in_order<kVec>(q[0], q[1], std::make_integer_sequence<int, kVecBytes / 4>{});
+}
+
 // Bytes of numbers in [0, 255]: lane l of q[v] becomes byte 16 (l / 4) + 4 v + l % 4, the order of interleaved rows.
 PADDOCK_INLINE Bytes packed_bytes(const Int32s (&q)[4]) {
 #if defined(__AVX512F__)
@@ -103,6 +117,10 @@ struct WideningDot {
     a[2] = (Int32s)vzip1q_s64(high, high2);
     a[3] = (Int32s)vzip2q_s64(high, high2);
   }
+  static PADDOCK_INLINE void groups_of_words(const Bytes (&row)[kGroup], Int32s (&a)[2]) {
+    a[0] = (Int32s)vzip1q_s64((int64x2_t)row[0], (int64x2_t)row[1]);
+    a[1] = (Int32s)vzip2q_s64((int64x2_t)row[0], (int64x2_t)row[1]);
+  }
 
   static PADDOCK_INLINE Int32s weights(const int8_t* p) {
     const int8x8_t bytes = vld1_s8(p);
@@ -135,6 +153,11 @@ struct WideningDot {
     a[1] = (Int32s)interleave<1, 1>(low, none);
     a[2] = (Int32s)interleave<1, 0>(high, none);
     a[3] = (Int32s)interleave<1, 1>(high, none);
+  }
+  // The same of rows of words: lane l of a[v] is channel 8 (l / 4) + 4 v + l % 4; see in_order.
+  static PADDOCK_INLINE void groups_of_words(const Bytes (&row)[kGroup], Int32s (&a)[2]) {
+    a[0] = (Int32s)interleave<2, 0>(row[0], row[1]);
+    a[1] = (Int32s)interleave<2, 1>(row[0], row[1]);
   }
   static PADDOCK_INLINE Int32s same(int32_t values) { return values - Int32s{}; }
 

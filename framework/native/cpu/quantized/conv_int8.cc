@@ -17,19 +17,6 @@ constexpr int64_t kCopy = 16;                 // bytes that a short copy moves a
 
 typedef int16_t LaneWords __attribute__((vector_size(kVecBytes / 2)));
 
-void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to) {
-  const auto most = static_cast<float>(conv.x_most);
-  const auto put = [&](Int32s q, int64_t at, int64_t lanes) {
-    const LaneWords words = __builtin_convertvector(q, LaneWords);
-    if (lanes == Vec<float>::kSize)
-      std::memcpy(to + at, &words, sizeof words);
-    else
-      std::memcpy(to + at, &words, static_cast<size_t>(lanes) * sizeof(int16_t));
-  };
-  if (round_all(conv.x32, n, conv.x_scale, -most, most, 0, put))
-    fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
-}
-
 template <class D>
 class PixelProduct {
   using Row = typename D::Row;
@@ -219,18 +206,35 @@ class PixelProduct {
 
 template <class D>
 void convolve(const Int8Conv& conv) {
-  const bool depthwise = is_depthwise(conv.g) && !conv.x32;
-  note_implementation(depthwise ? cat("depthwise, ", D::kName) : D::kName);
-  if (depthwise) return depthwise_int8<D>(conv);
+  note_implementation(D::kName);
   PixelProduct<D>(conv).run();
 }
 
 }  // namespace
 
+void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to) {
+  const auto most = static_cast<float>(conv.x_most);
+  const auto put = [&](Int32s q, int64_t at, int64_t lanes) {
+    const LaneWords words = __builtin_convertvector(q, LaneWords);
+    if (lanes == Vec<float>::kSize)
+      std::memcpy(to + at, &words, sizeof words);
+    else
+      std::memcpy(to + at, &words, static_cast<size_t>(lanes) * sizeof(int16_t));
+  };
+  if (round_all(conv.x32, n, conv.x_scale, -most, most, 0, put))
+    fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
+}
+
 void conv2d_int8(const Int8Conv& conv) {
 #if defined(PADDOCK_BYTE_DOT)
   static const bool byte_dot = has_byte_dot();
-  if (byte_dot && !conv.widening) return conv.x32 ? PixelProduct<WordDot>(conv).run() : convolve<ImageDot>(conv);
+#else
+  constexpr bool byte_dot = false;
+#endif
+  const bool widening = conv.widening || !byte_dot;
+  if (is_depthwise(conv.g)) return depthwise_int8(conv, widening);
+#if defined(PADDOCK_BYTE_DOT)
+  if (!widening) return conv.x32 ? convolve<WordDot>(conv) : convolve<ImageDot>(conv);
 #endif
   convolve<WideningDot>(conv);
 }

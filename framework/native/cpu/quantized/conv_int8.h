@@ -21,8 +21,10 @@ struct Int8Conv {
 
 void conv2d_int8(const Int8Conv& conv);
 
-// One channel a group.
-template <class D>
-void depthwise_int8(const Int8Conv& conv);
+// One channel a group; `widening` as above, also where there are no dot products of bytes.
+void depthwise_int8(const Int8Conv& conv, bool widening);
+
+// The first n numbers of conv.x32 in 16 bits.
+void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to);
 
 }  // namespace paddock::cpu

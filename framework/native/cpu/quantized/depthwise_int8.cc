@@ -1,24 +1,25 @@
-// Depthwise convolution of 8-bit images: the rows that a window covers are interleaved, so that a lane holds a channel
-// of several rows and one dot product adds up a column of the window.
+// Depthwise convolution of images of 8 or 16 bits: the rows that a window covers are interleaved, so that a lane holds
+// a channel of several rows and one dot product adds up a column of the window.
 #include "core/storage.h"
 #include "cpu/gemm/gemm_tile.h"
+#include "cpu/gemm/int8_product.h"
 #include "cpu/kernel.h"
 #include "cpu/quantized/conv_int8.h"
+#include "op/record.h"
 
 namespace paddock::cpu {
 namespace {
 
 constexpr int64_t kLanes = Vec<float>::kSize;
-constexpr int64_t kBlock = kVecBytes;  // channels of a block: 4 vectors of sums
-constexpr int kColumns = kVecRegisters == 32 ? 4 : 2;
 constexpr int64_t kTaskOperations = 1 << 18;  // multiply-adds of a task
 
-// The channel of a block that lane `lane` of vector `vec` holds; see packed_bytes.
-constexpr int64_t channel_of(int64_t vec, int64_t lane) { return lane / 4 * 16 + vec * 4 + lane % 4; }
-
-template <class D>
+// T: what a number of the image is, uint8_t or int16_t.
+template <class D, class T>
 class Depthwise {
-  static constexpr int64_t kVecWeights = kLanes * D::kGroup;
+  static constexpr bool kWords = sizeof(T) == 2;
+  static constexpr int kVecs = kWords ? 2 : 4;  // of sums; channels of a block are as many as a vector has of T
+  static constexpr int64_t kBlock = kVecs * kLanes, kVecWeights = kLanes * D::kGroup;
+  static constexpr int kColumns = (kVecRegisters == 32 ? 16 : 8) / kVecs;
 
  public:
   explicit Depthwise(const Int8Conv& conv)
@@ -28,12 +29,15 @@ class Depthwise {
         row_groups_(ceil_div(g_.R, D::kGroup)),
         columns_((g_.Q - 1) * g_.stride_w + (g_.S - 1) * g_.dil_w + 1),
         taps_(row_groups_ * g_.S),
+        words_(kWords ? static_cast<size_t>(g_.N * g_.H * g_.W * g_.C) * sizeof(T) : 1),
         ends_(static_cast<size_t>(blocks_ * kBlock * 2) * sizeof(float)) {}
 
   void run() {
     const int64_t starts = blocks_ * kBlock * static_cast<int64_t>(sizeof(int32_t));
-    const int64_t bytes = starts + blocks_ * taps_ * 4 * kVecWeights;
-    weights_ = conv_.prepared.block(cat("int8 depthwise for ", D::kName), bytes, [&](void* to) {
+    const int64_t bytes = starts + blocks_ * taps_ * kVecs * kVecWeights;
+    const auto what = cat("int8 depthwise for ", 8 * sizeof(T), " bits, ", D::kName);
+    weights_ = conv_.prepared.block(what, bytes, [&](void* to) {
+      if (kWords) expect_exact_sums("quantized_conv2d", conv_.weight, g_.K, g_.R * g_.S, conv_.x_most);
       std::fill_n(static_cast<char*>(to), bytes, char(0));
       for (int64_t c = 0; c < g_.C; ++c) pack(c, static_cast<int32_t*>(to), static_cast<int8_t*>(to) + starts);
     });
@@ -43,20 +47,30 @@ class Depthwise {
       ends_.template as<float>()[place(c)] = c < g_.C ? conv_.end.factor[c] : 0.0f;
       ends_.template as<float>()[blocks_ * kBlock + place(c)] = c < g_.C ? conv_.end.bias[c] : 0.0f;
     }
+    const int64_t count = g_.N * g_.H * g_.W * g_.C;
+    if constexpr (kWords)
+      round_to_words(conv_, count, words_.template as<T>()), image_ = words_.template as<T>();
+    else
+      image_ = conv_.x;
+    image_end_ = reinterpret_cast<const uint8_t*>(image_ + count);
     const int64_t work = g_.Q * g_.C * g_.R * g_.S + 1;
     parallel_for(g_.N * g_.P, std::max<int64_t>(1, kTaskOperations / work), [&](int64_t begin, int64_t end) {
-      const Scratch mixed(static_cast<size_t>(columns_ * row_groups_ * 4 * kVecBytes));
+      const Scratch mixed(static_cast<size_t>(columns_ * row_groups_ * kVecs * kVecBytes));
       for (int64_t i = begin; i < end; ++i)
         for (int64_t block = 0; block < blocks_; ++block) row(i / g_.P, i % g_.P, block, mixed.as<char>());
     });
   }
 
  private:
-  // Where a channel stands among those of its block's four vectors.
+  // Where a channel stands among those of its block's vectors.
   static int64_t place(int64_t c) {
+    constexpr int64_t kTogether = 4 * kVecs;  // in 16 bytes of each vector
     const int64_t in = c % kBlock;
-    return c / kBlock * kBlock + in % 16 / 4 * kLanes + in / 16 * 4 + in % 4;
+    return c / kBlock * kBlock + in % kTogether / 4 * kLanes + in / kTogether * 4 + in % 4;
   }
+
+  // The channel of a block that lane `lane` of vector `vec` holds; see packed_bytes and in_order.
+  static constexpr int64_t channel_of(int64_t vec, int64_t lane) { return lane / 4 * 4 * kVecs + vec * 4 + lane % 4; }
 
   void pack(int64_t c, int32_t* start, int8_t* to) const {
     uint32_t sum = 0;
@@ -80,64 +94,81 @@ class Depthwise {
     for (; q < g_.Q; ++q) columns<1>(n, p, q, block, mixed);
   }
 
-  // Interleaves the rows that windows of row p cover: [columns][row groups][4 vectors].
+  // Interleaves the rows that windows of row p cover: [columns][row groups][vectors].
   void mix(int64_t n, int64_t p, int64_t block, char* to) const {
     const int64_t c = block * kBlock, lanes = std::min(kBlock, g_.C - c), top = p * g_.stride_h - g_.pad_top;
-    const Bytes border = static_cast<uint8_t>(conv_.x_zero) - Bytes{};
-    const uint8_t* const end = conv_.x + g_.N * g_.H * g_.W * g_.C;
+    const Bytes border = static_cast<uint8_t>(conv_.x_zero) - Bytes{};  // 0 of words
     for (int64_t group = 0; group < row_groups_; ++group) {
-      const uint8_t* rows[D::kGroup];
+      const T* rows[D::kGroup];
       for (int64_t i = 0; i < D::kGroup; ++i) {
         const int64_t r = group * D::kGroup + i, h = top + r * g_.dil_h;
         const bool inside = r < g_.R && h >= 0 && h < g_.H;
-        rows[i] = inside ? conv_.x + (n * g_.H + h) * g_.W * g_.C + c : nullptr;
+        rows[i] = inside ? image_ + (n * g_.H + h) * g_.W * g_.C + c : nullptr;
       }
-      char* out = to + group * 4 * kVecBytes;
-      for (int64_t j = 0; j < columns_; ++j, out += row_groups_ * 4 * kVecBytes) {
+      char* out = to + group * kVecs * kVecBytes;
+      for (int64_t j = 0; j < columns_; ++j, out += row_groups_ * kVecs * kVecBytes) {
         const int64_t w = j - g_.pad_left;
         const bool inside = w >= 0 && w < g_.W;
         Bytes row[D::kGroup];
 #pragma GCC unroll 4
-        for (int i = 0; i < D::kGroup; ++i)
-          row[i] = inside && rows[i] ? load_first_bytes(rows[i] + w * g_.C, lanes, end) : border;
-        Int32s a[4];
-        D::groups(row, a);
+        for (int i = 0; i < D::kGroup; ++i) row[i] = inside && rows[i] ? load(rows[i] + w * g_.C, lanes) : border;
+        Int32s a[kVecs];
+        if constexpr (kWords)
+          D::groups_of_words(row, a);
+        else
+          D::groups(row, a);
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; ++v) store_int32s(a[v], out + v * kVecBytes);
+        for (int v = 0; v < kVecs; ++v) store_int32s(a[v], out + v * kVecBytes);
       }
     }
+  }
+
+  PADDOCK_INLINE Bytes load(const T* p, int64_t lanes) const {
+    return load_first_bytes(reinterpret_cast<const uint8_t*>(p), lanes * static_cast<int64_t>(sizeof(T)), image_end_);
   }
 
   template <int kCount>
   void columns(int64_t n, int64_t p, int64_t q, int64_t block, const char* mixed) const {
-    const int64_t pixel = row_groups_ * 4 * kVecBytes, step = g_.stride_w * pixel;
+    const int64_t pixel = row_groups_ * kVecs * kVecBytes, step = g_.stride_w * pixel;
     const char* x = mixed + q * step;
-    const int8_t* w = taps_of_ + block * taps_ * 4 * kVecWeights;
-    Int32s sum[kCount][4];
+    const int8_t* w = taps_of_ + block * taps_ * kVecs * kVecWeights;
+    Int32s sum[kCount][kVecs];
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) {
+    for (int v = 0; v < kVecs; ++v) {
       const Int32s start = load_int32s(starts_ + block * kBlock + v * kLanes);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i) sum[i][v] = start;
     }
     for (int64_t s = 0; s < g_.S; ++s, x += g_.dil_w * pixel)
-      for (int64_t group = 0; group < row_groups_; ++group, w += 4 * kVecWeights) {
-        const char* at = x + group * 4 * kVecBytes;
+      for (int64_t group = 0; group < row_groups_; ++group, w += kVecs * kVecWeights) {
+        const char* at = x + group * kVecs * kVecBytes;
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < kVecs; ++v) {
           const Int32s weights = D::weights(w + v * kVecWeights);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
           for (int i = 0; i < kCount; ++i)
             sum[i][v] = D::add(sum[i][v], load_int32s(at + i * step + v * kVecBytes), weights);
         }
       }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) finish(sum[i], ((n * g_.P + p) * g_.Q + q + i) * g_.C + block * kBlock, block);
   }
 
-  PADDOCK_INLINE void finish(const Int32s (&sum)[4], int64_t at, int64_t block) const {
+  PADDOCK_INLINE void finish(const Int32s (&sum)[kVecs], int64_t at, int64_t block) const {
     const Requantize& r = conv_.end;
     const int64_t c = block * kBlock, lanes = std::min(kBlock, g_.C - c);
+    if constexpr (kWords) {
+      alignas(kVecBytes) int32_t ordered[kBlock];
+      store_int32s(in_order<0>(sum), ordered);
+      store_int32s(in_order<1>(sum), ordered + kLanes);
+      return r.plain() ? finish_sums<true>(r, ordered, c, lanes, at) : finish_sums<false>(r, ordered, c, lanes, at);
+    } else {
+      finish_bytes(sum, c, lanes, at);
+    }
+  }
+
+  PADDOCK_INLINE void finish_bytes(const Int32s (&sum)[4], int64_t c, int64_t lanes, int64_t at) const {
+    const Requantize& r = conv_.end;
     if (!r.plain()) {
       alignas(kVecBytes) int32_t ordered[kBlock];
       for (int64_t v = 0; v < 4; ++v)
@@ -159,22 +190,27 @@ class Depthwise {
   const Int8Conv& conv_;
   const ConvGeometry& g_;
   const int64_t blocks_, row_groups_, columns_, taps_;
-  const Scratch ends_;
+  const Scratch words_, ends_;
+  const T* image_ = nullptr;
+  const uint8_t* image_end_ = nullptr;
   std::shared_ptr<Storage> weights_;
   const int32_t* starts_ = nullptr;
   const int8_t* taps_of_ = nullptr;
 };
 
-}  // namespace
-
-template <class D>
-void depthwise_int8(const Int8Conv& conv) {
-  Depthwise<D>(conv).run();
+template <class D, class T>
+void convolve(const Int8Conv& conv) {
+  note_implementation(cat("depthwise, ", D::kName));
+  Depthwise<D, T>(conv).run();
 }
 
-template void depthwise_int8<WideningDot>(const Int8Conv&);
+}  // namespace
+
+void depthwise_int8(const Int8Conv& conv, [[maybe_unused]] bool widening) {
 #if defined(PADDOCK_BYTE_DOT)
-template void depthwise_int8<ImageDot>(const Int8Conv&);
+  if (!widening) return conv.x32 ? convolve<WordDot, int16_t>(conv) : convolve<ImageDot, uint8_t>(conv);
 #endif
+  conv.x32 ? convolve<WideningDot, int16_t>(conv) : convolve<WideningDot, uint8_t>(conv);
+}
 
 }  // namespace paddock::cpu

@@ -3,7 +3,7 @@
 import pytest
 
 from framework.errors import AttributeValueError
-from framework.quantization import LayerLoss
+from framework.quantization import LayerLoss, Speed
 from suites.engine.predict.quantizing import Quantization
 from suites.engine.slim import budget
 from suites.engine.slim.budget import Budget, within
@@ -131,11 +131,27 @@ def test_a_time_that_cannot_be_reached_is_an_error(measure):
         find(Budget(time=0.5))
 
 
+@pytest.mark.parametrize("wanted", [Budget(fastest=True), Budget(loss=0.01, fastest=True), Budget(0.01)])
+def test_layers_that_are_slower_in_8_bits_stay_in_float32_first(measure, monkeypatch, wanted):
+    """The budget shares out the others; five of all nine have to be in float32 for the loss."""
+    slow = tuple(NAMES[7:4:-1]) if wanted.fastest else ()
+    monkeypatch.setattr(budget, "speed_here", lambda *given: Speed(0.8, {NAMES[7]: 0.4}, slow, 1.2))
+
+    def cost(whole, words):
+        return 0.9 if whole is None or whole >= 5 else 0.8
+
+    monkeypatch.setattr(f"{__name__}.counts", lambda how: (len(how.keep) - 1, len(how.sixteen) - 1))
+    found = measure(cost)(wanted)
+    more = 0 if wanted.loss is None else 5 - len(slow)
+    assert found.keep == ("head.*", *slow, *NAMES[:more]) and found.sixteen == ("neck.*",)
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
         ({}, "take one of"),
         ({"loss": 0.1, "time": 0.5}, "take one of"),
+        ({"loss": 0.1, "time": 0.5, "fastest": True}, "take one of"),
         ({"loss": -0.1}, "must be 0 or more"),
         ({"loss": float("nan")}, "must be 0 or more"),
         ({"time": 0.0}, r"in \(0, 1\]"),
