@@ -43,7 +43,7 @@ class Font:
     @cached_property
     def legible(self) -> Legible:
         """What its letters are, see `suites.ocr.rendering.legible`."""
-        return legible(self.drawn, self._outline, self.characters)
+        return legible(self.drawn, self._outline, self._name, self.characters)
 
     def draws(self, character: str) -> bool:
         """Whether it draws a character as itself: not nothing, no box for want of a glyph, no other letter."""
@@ -57,6 +57,10 @@ class Font:
         font.set_size(_EM, _DOTS)
         font.load_char(ord(character))
         return _points(font)
+
+    def _name(self, character: str) -> str:
+        font = _opened(self.path)
+        return str(font.get_glyph_name(font.get_char_index(ord(character))))
 
     @cached_property
     def _box(self) -> bytes:

@@ -24,6 +24,7 @@ SMALL, CAPITAL = "abdeghnqrt", "ABDEGHNQRT"  # whose two cases are unlike
 LETTERS = string.ascii_letters + string.digits
 _SAME = 0.66  # mean likeness of small letters and capitals from which on a font has one case; text fonts have up to 0.4
 _KNOWN = 0.2  # share of a font's letters that are most like themselves, below which they are signs
+_GREEK = frozenset("alpha beta delta epsilon gamma eta rho tau theta".split())  # names of a Symbol font's glyphs
 _MODELS = ("Sans", "Sans-Bold", "Sans-Oblique", "SansMono", "Serif", "Serif-Italic")
 
 
@@ -41,12 +42,15 @@ class Legible(NamedTuple):
     case: str
 
 
-def legible(drawn: Drawn, outline: Callable[[str], bytes], characters: frozenset[str]) -> Legible:
+def legible(
+    drawn: Drawn, outline: Callable[[str], bytes], name: Callable[[str], str], characters: frozenset[str]
+) -> Legible:
     """What the Latin letters and digits of a font are; of a font without them nothing is said.
 
     Args:
         drawn: draws with the font.
         outline: of a character, the same for those that are drawn the same.
+        name: of a character's glyph: fonts such as Symbol have alpha where others have a.
         characters: that the font has.
     """
     wrong: set[str] = set()
@@ -58,7 +62,7 @@ def legible(drawn: Drawn, outline: Callable[[str], bytes], characters: frozenset
             case = "capitals" if upper > lower else "small letters"
             wrong |= set(string.ascii_lowercase if upper > lower else string.ascii_uppercase)
         known = [*_known(small, SMALL, models), *_known(capital, CAPITAL, models)]
-        if np.mean(known) < _KNOWN:
+        if np.mean(known) < _KNOWN or sum(name(letter) in _GREEK for letter in SMALL) > len(SMALL) // 2:
             return Legible(True, characters & frozenset(LETTERS), case)
     groups = defaultdict(list)
     for character in LETTERS:

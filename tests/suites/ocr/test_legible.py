@@ -80,6 +80,11 @@ def test_signs_are_left_out_and_said(changed):
     assert len(fonts_in([str(font.path.parent)], strict=False)[0]) == 2
 
 
+def test_greek_in_place_of_latin_is_signs(changed):
+    font = changed("symbol.ttf", dict(zip("abdeghnqrt", "αβδεγηνθρτ", strict=True)))
+    assert font.legible.signs
+
+
 def test_lines_say_what_their_fonts_draw(changed, tmp_path, capsys):
     font = changed("capitals.ttf", dict(zip(SMALL, CAPITAL, strict=True)))
     (tmp_path / "words.txt").write_text("one\nTWO\n")
