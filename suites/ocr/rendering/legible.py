@@ -24,7 +24,8 @@ SMALL, CAPITAL = "abdeghnqrt", "ABDEGHNQRT"  # whose two cases are unlike
 LETTERS = string.ascii_letters + string.digits
 _SAME = 0.66  # mean likeness of small letters and capitals from which on a font has one case; text fonts have up to 0.4
 _KNOWN = 0.2  # share of a font's letters that are most like themselves, below which they are signs
-_GREEK = frozenset("alpha beta delta epsilon gamma eta rho tau theta".split())  # names of a Symbol font's glyphs
+# Names of a Symbol font's glyphs.
+_GREEK = frozenset(["alpha", "beta", "delta", "epsilon", "gamma", "eta", "rho", "tau", "theta"])
 _MODELS = ("Sans", "Sans-Bold", "Sans-Oblique", "SansMono", "Serif", "Serif-Italic")
 
 
