@@ -4,8 +4,8 @@
     python benchmarks/drawn_lines.py drawn            # draws drawn/train and drawn/test, then trains ocr/crnn_drawn
 
 Fonts are the system's (Debian's packages fonts-*), at most four a family. All fonts of every tenth family, by the
-digest of its first word, and every tenth word, by its digest, are for the test alone. Left out are fonts whose small
-letters cannot be told from their capitals and those whose letters are signs. Words are those of `sst2`, `multi30k` and
+digest of its first word, and every tenth word, by its digest, are for the test alone. A line is drawn with a font that
+draws all of its characters as themselves, see `suites.ocr.rendering.legible`. Words are those of `sst2`, `multi30k` and
 `tinyshakespeare`; a line has one to three of them and numbers. Printed is the share of 1,000 lines of the test that are
 read without a fault, at the end of the training: the test chooses nothing.
 """
@@ -21,23 +21,23 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import cv2
 import numpy as np
 from common import find_real_data, real_data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from framework.atomic import write_text
 from suites.engine.config.tree.shipped import find_config
 from suites.engine.train.training import train
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.rendering.fonts import Font, drawable, fonts_in
+from suites.ocr.rendering.legible import LETTERS
 from suites.ocr.rendering.look import Look
 from suites.ocr.rendering.sets import Render
 
 SOURCES = ("nlp/sst2/sst2.zip", "nlp/multi30k/multi30k.zip", "nlp/tinyshakespeare/tinyshakespeare.zip")
 A_FAMILY = 4
-SMALL, CAPITAL = "abdeghkmnqrt", "ABDEGHKMNQRT"
-SAME, OTHER = 0.75, 0.05  # likeness of small letters to capitals, of a font to the others
+PIECE = 64_000  # lines that are drawn at a time; what is drawn stays when the drawing is stopped
 MARKS = (",", ".", ";", ":", "!", "?", "-", ")")
 
 
@@ -53,34 +53,10 @@ def family_of(font: Font) -> str:
     return str(FT2Font(str(font.path)).family_name)
 
 
-def shapes_of(font: Font) -> np.ndarray:
-    """The letters of `SMALL`, then of `CAPITAL`, as float32 [K, 20, 20] without their means."""
-    shapes = np.zeros((len(SMALL + CAPITAL), 20, 20), np.float32)
-    for shape, letter in zip(shapes, SMALL + CAPITAL, strict=True):
-        drawn = font.drawn(letter, 48)
-        if drawn.size:
-            shape[:] = cv2.resize(drawn, (20, 20), interpolation=cv2.INTER_AREA)
-    return shapes - shapes.mean(axis=(1, 2), keepdims=True)
-
-
-def likeness(a: np.ndarray, b: np.ndarray) -> float:
-    """The mean correlation of letters [K, 20, 20] with those of another font."""
-    norms = np.sqrt((a * a).sum(axis=(1, 2)) * (b * b).sum(axis=(1, 2))) + 1e-6
-    return float(np.mean((a * b).sum(axis=(1, 2)) / norms))
-
-
-def readable(fonts: Sequence[Font]) -> list[Font]:
-    """The fonts that have all characters, tell small letters from capitals, and whose letters are letters."""
-    needed = set(SMALL + CAPITAL + "0123456789" + "".join(MARKS))
-    whole = [font for font in fonts if needed <= font.characters and "symbol" not in family_of(font).lower()]
-    shapes = [shapes_of(font) for font in whole]
-    usual = np.median(np.stack(shapes), axis=0)
-    half = len(SMALL)
-    return [
-        font
-        for font, shape in zip(whole, shapes, strict=True)
-        if likeness(shape[:half], shape[half:]) < SAME and likeness(shape, usual) > OTHER
-    ]
+def with_letters(fonts: Sequence[Font]) -> list[Font]:
+    """The fonts that have Latin letters of both cases, digits and marks."""
+    needed = set(LETTERS).union(MARKS)
+    return [font for font in fonts if needed <= font.characters]
 
 
 def divided(fonts: Sequence[Font]) -> tuple[list[Font], list[Font]]:
@@ -123,19 +99,33 @@ def lines(words: Sequence[str], count: int, seed: int) -> Iterator[str]:
         yield " ".join(parts)
 
 
-def draw(folder: Path, count: int) -> None:
-    """Write both parts below `folder` with the lists of their fonts; parts that are there stay."""
-    parts = divided(readable(fonts_in([])[0]))
-    known = set(Alphabet.of("english").characters)
-    for name, fonts, words, many in zip(
-        ("train", "test"), parts, words_of_texts(), (count, min(count, 1_000)), strict=True
+def draw(folder: Path, count: int, places: Sequence[str]) -> None:
+    """Write both parts below `folder` with the lists of their fonts; what is there stays."""
+    if (folder / "fonts.txt").exists():
+        return
+    fonts, said = fonts_in(places)
+    print("\n".join(said), flush=True)
+    for name, own, words, many in zip(
+        ("train", "test"), divided(with_letters(fonts)), words_of_texts(), (count, min(count, 1_000)), strict=True
     ):
-        if (folder / f"{name}.txt").exists():
-            continue
-        texts, _ = drawable((text for text in lines(words, many, len(name)) if set(text) <= known), fonts)
-        Render(texts, fonts, Look(), seed=len(name)).lines(folder, name, many)
-        (folder / f"{name}_fonts.txt").write_text("".join(f"{font.path}\n" for font in fonts))
-        print(f"{name}: {many:,} lines in {len(fonts)} fonts, {len(words):,} words", flush=True)
+        rows = [row for k, start in enumerate(range(0, many, PIECE)) for row in piece(
+            folder, f"{name}{k or ''}", own, words, min(PIECE, many - start), len(name) + 10 * k
+        )]  # fmt: skip
+        write_text(folder / f"{name}.txt", "".join(rows))
+        write_text(folder / f"{name}_fonts.txt", "".join(f"{font.path}\n" for font in own))
+        print(f"{name}: {len(rows):,} lines in {len(own)} fonts, {len(words):,} words", flush=True)
+    write_text(folder / "fonts.txt", "".join(f"{line}\n" for line in said))
+
+
+def piece(folder: Path, name: str, fonts: Sequence[Font], words: Sequence[str], count: int, seed: int) -> list[str]:
+    """Draw a piece of a part unless it is there; the rows of its list."""
+    if not (folder / f"{name}.txt").exists():
+        known = set(Alphabet.of("english").characters)
+        texts, left = drawable((text for text in lines(words, count, seed) if set(text) <= known), fonts)
+        print("\n".join(left), flush=True)
+        Render(texts, fonts, Look(), seed=seed).lines(folder, name, count)
+    with (folder / f"{name}.txt").open(encoding="utf-8", newline="\n") as listed:
+        return list(listed)[:count]
 
 
 def main() -> None:
@@ -143,12 +133,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lines", type=int, default=200_000)
+    parser.add_argument("--fonts", nargs="+", default=[], metavar="PLACE", help="files, folders (the system's)")
     parser.add_argument("--config", type=Path, default=Path("ocr/crnn_drawn"))
     parser.add_argument("--draw", action="store_true", help="draw only")
     parser.add_argument("-o", dest="overrides", action="append", default=[], metavar="PATH=VALUE")
     a = parser.parse_args()
     find_real_data()
-    draw(a.folder, a.lines)
+    draw(a.folder, a.lines, a.fonts)
     if not a.draw:
         run = a.folder / "runs" / find_config(a.config).stem
         changes = [f"data.root={a.folder}", "runtime.evaluation.every=0", *a.overrides]  # at the end alone

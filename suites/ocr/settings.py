@@ -31,11 +31,14 @@ class TrainData:
         dataset: the pictures with their texts.
         batch_size: pictures a step.
         transforms: sample to sample, in this order.
+        pool: of lines; this many neighbouring batches are sorted by the length of their texts and then shuffled, so
+            that the lines of a batch are of like width and little of it is empty. 0: as they come.
     """
 
     dataset: Annotated[Factory[TextDataset], OfRole("dataset")]
     batch_size: int
     transforms: list[Transform] = field(default_factory=list)
+    pool: int = 0
 
 
 @dataclass(kw_only=True)

@@ -2,7 +2,7 @@
 
 Lines come as pictures with PaddleOCR's list, which `LineList` reads. `--pages` makes pages in ICDAR's form
 (`IcdarText`) with PaddleOCR's list beside (`PaddleText`). The same seed gives the same bytes.
-A text is drawn with a font that has all of its characters; the others are left out, counted and named.
+A text is drawn with a font that draws all of its characters as themselves; the others are left out, counted and named.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000, help="pictures (1000)")
     parser.add_argument("--seed", type=int, default=0, help="of all that is drawn at random (0)")
     parser.add_argument("--fonts", nargs="+", default=[], metavar="PLACE", help="files, folders (the system's)")
+    parser.add_argument("--any-font", action="store_true", help="also with signs, and capitals for small letters")
     parser.add_argument("--backgrounds", metavar="FOLDER", help="pictures to write on, in place of plain colours")
     parser.add_argument("--pages", action="store_true", help="pages in place of lines")
     parser.add_argument("--page-size", nargs=2, type=int, default=[640, 640], metavar=("H", "W"), help="(640 640)")
@@ -57,14 +58,14 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         plain = dict.fromkeys(("curve", "slant", "turn", "blur", "noise"), 0.0) if a.plain else {}
         named = {f.name: value for f in fields(Look) if (value := getattr(a, f.name)) is not None}
         look = Look(**{**plain, **named})
-        fonts, wrong = fonts_in(a.fonts)
+        fonts, wrong = fonts_in(a.fonts, not a.any_font)
         for line in wrong:
-            print(f"left out: {line}")
+            print(f"fonts: {line}")
         if a.random is None:
             texts = lines_in(a.texts)
         else:
             texts = random_texts(Alphabet.of(a.random), (a.length[0], a.length[1]), a.count, a.seed)
-        found = checked_texts(texts, fonts, print)
+        found = checked_texts(texts, fonts, print, not a.any_font)
         ground = plain_ground if a.backgrounds is None else grounds_in(a.backgrounds)
         made = Render(found, fonts, look, ground, a.seed)
         if a.pages:

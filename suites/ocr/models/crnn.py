@@ -58,6 +58,7 @@ class Crnn(TextRecogniser):
         height: 32, as in the paper, or 64, of which the mean of the last rows is taken.
         channels: of the seven convolutions; the paper's by default.
         hidden: D.
+        all_norms: a batch norm behind each convolution, not behind the two of the paper alone; it learns faster so.
         pretrained: name or file of published weights; EasyOCR's english_g2 has height 64, the alphabet english_g2 and
             channels [32, 64, 128, 128, 256, 256, 256].
     """
@@ -73,6 +74,7 @@ class Crnn(TextRecogniser):
         height: int = 32,
         channels: Sequence[int] = _PAPER,
         hidden: int = 256,
+        all_norms: bool = False,
         pretrained: str | None = None,
     ) -> None:
         super().__init__()
@@ -84,7 +86,8 @@ class Crnn(TextRecogniser):
         convs: list[nn.Layer] = []
         norms: list[nn.Layer] = []
         width = 1
-        for (normed, _), out in zip(_PLAN, channels, strict=True):
+        for (own, _), out in zip(_PLAN, channels, strict=True):
+            normed = own or all_norms
             last = len(convs) == len(_PLAN) - 1
             kernel, padding = (2, 0) if last else (3, 1)
             convs.append(nn.Conv2d(width, out, kernel, padding=padding, bias=not normed))

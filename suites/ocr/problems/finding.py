@@ -58,6 +58,8 @@ class FindingProblem(Problem):
         """Shuffled squares of pictures with their targets; NotSupportedError of a detector that is not trained here."""
         self._trained()
         expect(dataset, PageDataset, type(self._model).__name__)
+        if data.pool:
+            raise ConfigError("data.train.pool: is of lines; squares of pages are of one size, so leave it out")
         return DataLoader(
             Augmented(dataset, data.transforms),
             data.batch_size,

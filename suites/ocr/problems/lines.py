@@ -19,6 +19,7 @@ from suites.ocr.datasets.lines import LineList
 from suites.ocr.metrics import ReadLines
 from suites.ocr.models.attention import AttentionReader, told
 from suites.ocr.models.base import TextRecogniser
+from suites.ocr.ordering import LikeLengths
 from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_batch
 from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
 from suites.ocr.processor import LineProcessor
@@ -48,14 +49,17 @@ class LineProblem(Problem):
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
         """Shuffled lines with their texts."""
         expect(dataset, LineList, type(self._model).__name__)
+        order: dict[str, Any] = {"shuffle": True, "drop_last": len(dataset) >= data.batch_size}
+        if data.pool:
+            lengths = np.array([len(text) for text in dataset.texts()])
+            order = {"batch_sampler": LikeLengths(lengths, data.batch_size, data.pool, seed)}
         return DataLoader(
             Augmented(dataset, data.transforms),
             data.batch_size,
-            shuffle=True,
             seed=seed,
             workers=workers,
-            drop_last=len(dataset) >= data.batch_size,
             collate=self._collate,
+            **order,
         )
 
     def eval_loader(self, data: EvalData, dataset: Any, *, workers: int) -> DataLoader:
@@ -95,7 +99,7 @@ class LineProblem(Problem):
         return LineProcessor(model.alphabet, model.height, self._how.reading.line_width, model.widest, self._language)
 
     def check(self, dataset: Any, what: str) -> list[str]:
-        """Lines on characters that the alphabet lacks."""
+        """Lines on characters that the alphabet lacks, and on texts that cannot be learnt whole."""
         expect(dataset, LineList, type(self._model).__name__)
         counts: dict[str, int] = {}
         lines, said = 0, self._too_long(dataset, what)
@@ -120,24 +124,44 @@ class LineProblem(Problem):
         ]
 
     def _too_long(self, dataset: LineList, what: str) -> list[str]:
-        """Lines on texts that have no room in their pictures."""
-        model, least, found = self._model, self._how.reading.line_width, []
+        """Lines on texts that have no room in their pictures, or are longer than the network writes."""
+        model, narrow, cut = self._model, [], []
+        written = model.longest - 1 if isinstance(model, AttentionReader) else None  # the end is the last
         for index, text in enumerate(dataset.texts()):
-            room = (columns_needed(model.alphabet.encode(text)) + model.lost) * model.step
-            if room <= _STRETCHED * least:  # nearly all; no picture has to be looked at
-                continue
-            try:
-                width = line_width(dataset.image(index), model.height)
-            except DataError:  # told when it is its turn
-                continue
-            if room > _STRETCHED * max(least, width):
-                found.append(f"{dataset.name_of(index)} has {len(text)} characters in {width} columns of pixels")
-        if not found:
-            return []
-        return [
-            f"{what}: {len(found)} of {len(dataset)} lines have more text than their pictures have room for, and are "
-            f"not learnt: {'; '.join(found[:_NAMED])}{' ...' if len(found) > _NAMED else ''}"
-        ]
+            labels = model.alphabet.encode(text)
+            if written is not None and len(labels) > written:
+                cut.append(f"{dataset.name_of(index)} has {len(text)} characters")
+            room = (columns_needed(labels) + model.lost) * model.step
+            width = self._width_for(dataset, index, room)
+            if width is not None:
+                narrow.append(f"{dataset.name_of(index)} has {len(text)} characters in {width} columns of pixels")
+        said = []
+        if narrow:
+            said.append(
+                f"{what}: {len(narrow)} of {len(dataset)} lines have more text than their pictures have room for, and "
+                f"are not learnt: {_first(narrow)}"
+            )
+        if cut:
+            said.append(
+                f"{what}: {len(cut)} of {len(dataset)} lines are longer than the {written} characters that "
+                f"model.longest lets {type(model).__name__} write, which learns only those: {_first(cut)}"
+            )
+        return said
+
+    def _width_for(self, dataset: LineList, index: int, room: int) -> int | None:
+        """The width of a line that is shown with less than `room` pixels, else None."""
+        model, least = self._model, self._how.reading.line_width
+        if room <= min(_STRETCHED * least, model.widest):  # nearly all; no picture has to be looked at
+            return None
+        try:
+            width = line_width(dataset.image(index), model.height)
+        except DataError:  # told when it is its turn
+            return None
+        return width if room > min(_STRETCHED * max(least, width), model.widest) else None
+
+
+def _first(lines: Sequence[str]) -> str:
+    return "; ".join(lines[:_NAMED]) + (" ..." if len(lines) > _NAMED else "")
 
 
 _SHOWN = 12  # characters in a message
@@ -186,7 +210,7 @@ def collate_lines(
         min((columns_needed(each) + lost) * step, _STRETCHED * max(least, line_width(sample.image, height)))
         for each, sample in zip(labels, samples, strict=True)
     )
-    lines = lines_batch([sample.image for sample in samples], height, max(least, width), most)
+    lines = lines_batch([sample.image for sample in samples], height, min(max(least, width), most), most)
     before, wanted = told(labels, longest)
     return {
         "lines": lines,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +15,12 @@ import numpy as np
 
 from framework.errors import DataError
 from framework.outside import expanded
+from suites.ocr.rendering.legible import Legible, legible
 
 _ENDINGS = (".ttf", ".otf", ".ttc")
 _SYSTEM = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "/Library/Fonts", "C:/Windows/Fonts")
 _OPEN = 64  # font files that are open at a time
+_EM = 48  # pixels of the em that outlines are taken at
 _DOTS = 72  # dots an inch, so that a size in points is one in pixels
 _SHOWN = 12  # names in a message
 
@@ -29,12 +31,44 @@ class Font:
     Args:
         path: the file; the first font of a collection is taken.
 
-    Raises DataError for a file that is no font.
+    Raises DataError for a file that is no font, or one of fixed sizes.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if not _opened(path).scalable:
+            raise DataError(f"{path}: is a font of fixed sizes; lines are drawn in many")
         self.characters = frozenset(map(chr, _opened(path).get_charmap()))
+
+    @cached_property
+    def legible(self) -> Legible:
+        """What its letters are, see `suites.ocr.rendering.legible`."""
+        return legible(self.drawn, self._outline, self._name, self.characters)
+
+    def draws(self, character: str) -> bool:
+        """Whether it draws a character as itself: not nothing, no box for want of a glyph, no other letter."""
+        if character not in self.characters or character in self.legible.wrong:
+            return False
+        return self._outline(character) not in (b"", self._box) or character.isspace()
+
+    def _outline(self, character: str) -> bytes:
+        """The points of a glyph from its left end on; empty without ink."""
+        font = _opened(self.path)
+        font.set_size(_EM, _DOTS)
+        font.load_char(ord(character))
+        return _points(font)
+
+    def _name(self, character: str) -> str:
+        font = _opened(self.path)
+        return str(font.get_glyph_name(font.get_char_index(ord(character))))
+
+    @cached_property
+    def _box(self) -> bytes:
+        """The outline of the glyph that stands for all that are not there."""
+        font = _opened(self.path)
+        font.set_size(_EM, _DOTS)
+        font.load_glyph(0)
+        return _points(font)
 
     def drawn(self, text: str, size: int) -> np.ndarray:
         """How much of each pixel a text covers, uint8 [H, W], as tight as its ink; `size` are pixels of the em."""
@@ -50,6 +84,11 @@ class Font:
         return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
 
 
+def _points(font: Any) -> bytes:
+    points, kinds = font.get_path()
+    return bytes((points - points.min(axis=0) * (1, 0)).tobytes() + kinds.tobytes()) if len(points) else b""
+
+
 @lru_cache(_OPEN)
 def _opened(path: Path) -> Any:
     from matplotlib.ft2font import FT2Font
@@ -60,11 +99,12 @@ def _opened(path: Path) -> Any:
         raise DataError(f"{path}: is no font that FreeType reads ({error})") from None
 
 
-def fonts_in(places: Sequence[str]) -> tuple[list[Font], list[str]]:
-    """The fonts of files and folders, in order of their paths, and a line on each file that is none.
+def fonts_in(places: Sequence[str], strict: bool = True) -> tuple[list[Font], list[str]]:
+    """The fonts of files and folders, in order of their paths, and lines on what is left out.
 
     Args:
         places: files, and folders that are looked through; without any the system's folders, and else matplotlib's own.
+        strict: leave out fonts whose letters are signs, and say which have one case alone.
 
     Raises:
         DataError: a place is not there, or there is no font.
@@ -80,10 +120,40 @@ def fonts_in(places: Sequence[str]) -> tuple[list[Font], list[str]]:
             fonts.append(Font(file))
         except DataError as error:
             wrong.append(str(error))
+    if strict:
+        fonts, said = _legible(fonts)
+        wrong += said
     if not fonts:
         looked = ", ".join(places or _SYSTEM)
         raise DataError(f"fonts: there is none in {looked}; Debian has packages such as fonts-dejavu")
     return fonts, wrong
+
+
+def _legible(fonts: Sequence[Font]) -> tuple[list[Font], list[str]]:
+    """The fonts whose letters are letters, and lines on the others and on those of one case."""
+    kept = [font for font in fonts if not font.legible.signs]
+    said = _named(
+        [font for font in fonts if font.legible.signs],
+        "have letters like no others, signs or ornaments, and are left out",
+    )
+    for case, other in (("capitals", "small letters"), ("small letters", "capitals")):
+        said += _named([font for font in kept if font.legible.case == case], f"have {case} alone and draw no {other}")
+    return kept, said
+
+
+def _having(characters: Sequence[str], fonts: Sequence[Font], strict: bool) -> dict[str, int]:
+    """Of each character a bit for each font that has it. Font by font, as few of them are open at a time."""
+    having = dict.fromkeys(characters, 0)
+    for k, font in enumerate(fonts):
+        for character in characters:
+            if font.draws(character) if strict else character in font.characters:
+                having[character] |= 1 << k
+    return having
+
+
+def _named(fonts: Sequence[Font], what: str) -> list[str]:
+    names = ", ".join(font.path.name for font in fonts[:_SHOWN]) + (" ..." if len(fonts) > _SHOWN else "")
+    return [f"{len(fonts)} fonts {what}: {names}"] if fonts else []
 
 
 def _files(place: Path) -> list[Path]:
@@ -107,20 +177,22 @@ class Drawable(NamedTuple):
     fonts: tuple[int, ...]
 
 
-def drawable(texts: Iterable[str], fonts: Sequence[Font]) -> tuple[list[Drawable], list[str]]:
+def drawable(texts: Iterable[str], fonts: Sequence[Font], strict: bool = True) -> tuple[list[Drawable], list[str]]:
     """The texts that a font has all characters of, and lines on the others, which name what the fonts lack.
 
     A text is drawn with one font. So one that only two fonts together have the characters of is left out too.
+
+    Args:
+        texts: to draw.
+        fonts: to draw them with.
+        strict: a font has what it draws as itself (`Font.draws`); else all that it says it has.
     """
-    having: dict[str, int] = {}  # of a character, a bit for each font
+    texts = list(texts)
+    having = _having(sorted(set().union(*texts)), fonts, strict)
     found, lacking, lines = [], Counter[str](), 0
-    count = 0
     for text in texts:
-        count += 1
         common = (1 << len(fonts)) - 1
         for character in set(text):
-            if character not in having:
-                having[character] = sum(1 << k for k, font in enumerate(fonts) if character in font.characters)
             common &= having[character]
         if common:
             found.append(Drawable(text, tuple(k for k in range(len(fonts)) if common >> k & 1)))
@@ -132,4 +204,4 @@ def drawable(texts: Iterable[str], fonts: Sequence[Font]) -> tuple[list[Drawable
         return found, []
     often = sorted(lacking, key=lambda c: (-lacking[c], c))
     named = ", ".join(f"{c!r} in {lacking[c]}" for c in often[:_SHOWN]) + (" ..." if len(often) > _SHOWN else "")
-    return found, [f"{lines} of {count} texts are left out: no font has all of their characters: {named}"]
+    return found, [f"{lines} of {len(texts)} texts are left out: no font has all of their characters: {named}"]

@@ -172,9 +172,9 @@ def grounds_in(folder: str) -> Ground:
 Say = Callable[[str], None]
 
 
-def checked_texts(texts: Sequence[str], fonts: Sequence[Font], say: Say) -> list[Drawable]:
-    """The texts that can be drawn; what cannot is said. ConfigError where nothing can."""
-    found, lines = drawable(texts, fonts)
+def checked_texts(texts: Sequence[str], fonts: Sequence[Font], say: Say, strict: bool = True) -> list[Drawable]:
+    """The texts that can be drawn, see `drawable`; what cannot is said. ConfigError where nothing can."""
+    found, lines = drawable(texts, fonts, strict)
     for line in lines:
         say(line)
     if not found:

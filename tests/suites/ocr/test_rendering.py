@@ -10,6 +10,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.engine.cli.data import main
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.datasets import IcdarText, LineList, PaddleText
+from suites.ocr.rendering import fonts as fonts_room
 from suites.ocr.rendering.fonts import Drawable, Font, drawable, fonts_in
 from suites.ocr.rendering.look import Look, aslant, bent, laid_on
 from suites.ocr.rendering.sets import Render, lines_in, quad_of, random_texts
@@ -71,7 +72,7 @@ def test_characters_that_no_font_has_are_counted_and_named(tmp_path, capsys):
 def test_a_text_goes_to_fonts_that_have_all_of_it():
     class Having:
         def __init__(self, characters):
-            self.characters = frozenset(characters)
+            self.draws = frozenset(characters).__contains__
 
     fonts = [Having("ab"), Having("bc")]
     found, lines = drawable(["a", "b", "ac"], fonts)
@@ -110,6 +111,19 @@ def test_a_file_that_is_no_font_is_left_out_and_named(tmp_path):
     (tmp_path / "good.ttf").write_bytes(SANS.path.read_bytes())
     fonts, wrong = fonts_in([str(tmp_path)])
     assert len(fonts) == 1 and len(wrong) == 1 and "bad.ttf: is no font that FreeType reads" in wrong[0]
+
+
+def test_a_font_of_fixed_sizes_is_left_out_and_named(monkeypatch, tmp_path):
+    class Bitmaps:
+        scalable = False
+
+    (tmp_path / "fixed.ttf").write_bytes(b"")
+    (tmp_path / "good.ttf").write_bytes(SANS.path.read_bytes())
+    opened = fonts_room._opened
+    monkeypatch.setattr(fonts_room, "_opened", lambda path: Bitmaps() if path.name == "fixed.ttf" else opened(path))
+    fonts, wrong = fonts_in([str(tmp_path)])
+    assert [font.path.name for font in fonts] == ["good.ttf"]
+    assert wrong == [f"{tmp_path}/fixed.ttf: is a font of fixed sizes; lines are drawn in many"]
 
 
 def test_two_thousand_characters_are_drawn_and_more_refused(tmp_path):
