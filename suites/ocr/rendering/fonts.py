@@ -15,7 +15,7 @@ import numpy as np
 
 from framework.errors import DataError
 from framework.outside import expanded
-from suites.ocr.rendering.legible import Legible, legible
+from suites.ocr.rendering.legible import Legible, legible, models_of
 
 _ENDINGS = (".ttf", ".otf", ".ttc")
 _SYSTEM = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "/Library/Fonts", "C:/Windows/Fonts")
@@ -23,6 +23,7 @@ _OPEN = 64  # font files that are open at a time
 _EM = 48  # pixels of the em that outlines are taken at
 _DOTS = 72  # dots an inch, so that a size in points is one in pixels
 _SHOWN = 12  # names in a message
+_MODELS = ("Sans", "Sans-Bold", "Sans-Oblique", "SansMono", "Serif", "Serif-Italic")  # faces of DejaVu
 
 
 class Font:
@@ -43,7 +44,7 @@ class Font:
     @cached_property
     def legible(self) -> Legible:
         """What its letters are, see `suites.ocr.rendering.legible`."""
-        return legible(self.drawn, self._outline, self._name, self.characters)
+        return legible(self.drawn, self._outline, self._name, self.characters, _models)
 
     def draws(self, character: str) -> bool:
         """Whether it draws a character as itself: not nothing, no box for want of a glyph, no other letter."""
@@ -87,6 +88,14 @@ class Font:
 def _points(font: Any) -> bytes:
     points, kinds = font.get_path()
     return bytes((points - points.min(axis=0) * (1, 0)).tobytes() + kinds.tobytes()) if len(points) else b""
+
+
+@lru_cache(1)
+def _models() -> np.ndarray:
+    import matplotlib
+
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    return models_of([Font(folder / f"DejaVu{name}.ttf").drawn for name in _MODELS])
 
 
 @lru_cache(_OPEN)

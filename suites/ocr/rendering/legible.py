@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import string
 from collections import defaultdict
-from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import cv2
@@ -26,7 +24,6 @@ _SAME = 0.66  # mean likeness of small letters and capitals from which on a font
 _KNOWN = 0.2  # share of a font's letters that are most like themselves, below which they are signs
 # Names of a Symbol font's glyphs.
 _GREEK = frozenset(["alpha", "beta", "delta", "epsilon", "gamma", "eta", "rho", "tau", "theta"])
-_MODELS = ("Sans", "Sans-Bold", "Sans-Oblique", "SansMono", "Serif", "Serif-Italic")
 
 
 class Legible(NamedTuple):
@@ -44,7 +41,11 @@ class Legible(NamedTuple):
 
 
 def legible(
-    drawn: Drawn, outline: Callable[[str], bytes], name: Callable[[str], str], characters: frozenset[str]
+    drawn: Drawn,
+    outline: Callable[[str], bytes],
+    name: Callable[[str], str],
+    characters: frozenset[str],
+    models: Callable[[], np.ndarray],
 ) -> Legible:
     """What the Latin letters and digits of a font are; of a font without them nothing is said.
 
@@ -53,16 +54,17 @@ def legible(
         outline: of a character, the same for those that are drawn the same.
         name: of a character's glyph: fonts such as Symbol have alpha where others have a.
         characters: that the font has.
+        models: the faces to compare with, see `models_of`; asked for only if the font has Latin letters.
     """
     wrong: set[str] = set()
     case = ""
     if characters.issuperset(SMALL + CAPITAL):
-        models, small, capital = _models(), _shapes(drawn, SMALL), _shapes(drawn, CAPITAL)
+        small, capital = _shapes(drawn, SMALL), _shapes(drawn, CAPITAL)
         if float((small * capital).sum(axis=1).mean()) > _SAME:
-            upper, lower = (_like(small, models, letters) for letters in (CAPITAL, SMALL))
+            upper, lower = (_like(small, models(), letters) for letters in (CAPITAL, SMALL))
             case = "capitals" if upper > lower else "small letters"
             wrong |= set(string.ascii_lowercase if upper > lower else string.ascii_uppercase)
-        known = [*_known(small, SMALL, models), *_known(capital, CAPITAL, models)]
+        known = [*_known(small, SMALL, models()), *_known(capital, CAPITAL, models())]
         if np.mean(known) < _KNOWN or sum(name(letter) in _GREEK for letter in SMALL) > len(SMALL) // 2:
             return Legible(True, characters & frozenset(LETTERS), case)
     groups = defaultdict(list)
@@ -97,15 +99,9 @@ def _shape(ink: np.ndarray) -> np.ndarray:
     return np.asarray(cv2.resize(cv2.GaussianBlur(ink, (0, 0), _SOFT), (_SIDE, _SIDE), interpolation=cv2.INTER_AREA))
 
 
-@lru_cache(1)
-def _models() -> np.ndarray:
-    """The shapes of `LETTERS` in each of DejaVu's faces, [R, K, S * S]."""
-    import matplotlib
-
-    from suites.ocr.rendering.fonts import Font
-
-    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    return np.stack([_shapes(Font(folder / f"DejaVu{name}.ttf").drawn, LETTERS) for name in _MODELS])
+def models_of(faces: Sequence[Drawn]) -> np.ndarray:
+    """The shapes of `LETTERS` in faces to compare with, [R, K, S * S]."""
+    return np.stack([_shapes(drawn, LETTERS) for drawn in faces])
 
 
 def _like(shapes: np.ndarray, models: np.ndarray, letters: str) -> float:
