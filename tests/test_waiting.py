@@ -9,6 +9,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parent
 FILES = sorted(ROOT.rglob("*.py"))
+OWN = {"suites/engine/failing.py", "suites/engine/killing.py"}  # programs of their own
 
 
 def endless(tree):
@@ -28,6 +29,14 @@ def _is_timed(node):
 def test_no_loop_of_a_test_polls_without_an_end(path):
     found = list(endless(ast.parse(path.read_text())))
     assert not found, f"{path.name}, lines {found}: use tests.waiting.until"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_test_forks_the_process_that_it_runs_in(path):
+    """Threads of other tests, JAX's among them, may hold what the child waits for: it forks a process of its own."""
+    calls = [ast.unparse(n) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+    found = [call for call in calls if call.startswith("os.fork(") or call.endswith("get_context('fork')")]
+    assert not found or str(path.relative_to(ROOT)) in OWN, f"{path.name}: {found}"
 
 
 def test_the_rule_finds_a_loop_without_an_end():

@@ -20,9 +20,16 @@ def _hold(path, log):
             out.write("out\n")
 
 
+def _hold_for_ever(path):
+    with alone(path):
+        time.sleep(600)
+
+
 def test_of_several_processes_one_is_inside_at_a_time(tmp_path):
     log = tmp_path / "log"
-    all_of_them = [multiprocessing.get_context("fork").Process(target=_hold, args=(tmp_path / "l", log)) for _ in "abc"]
+    all_of_them = [
+        multiprocessing.get_context("spawn").Process(target=_hold, args=(tmp_path / "l", log)) for _ in "abc"
+    ]
     for process in all_of_them:
         process.start()
     for process in all_of_them:
@@ -33,12 +40,7 @@ def test_of_several_processes_one_is_inside_at_a_time(tmp_path):
 
 def test_who_waits_is_told_once_and_gets_in_when_the_other_is_killed(tmp_path):
     path, told = tmp_path / "lock", []
-
-    def forever():
-        with alone(path):
-            time.sleep(600)
-
-    other = multiprocessing.get_context("fork").Process(target=forever)
+    other = multiprocessing.get_context("spawn").Process(target=_hold_for_ever, args=(path,))
     other.start()
     until(path.exists)
     time.sleep(0.2)

@@ -273,7 +273,7 @@ def _in_child(url, path):
 def test_kill_9_loses_nothing_and_two_processes_download_once(server, tmp_path):
     plan, url = server
     plan.slow = 0.02
-    spawn = multiprocessing.get_context("fork")
+    spawn = multiprocessing.get_context("spawn")
     first = spawn.Process(target=_in_child, args=(url, tmp_path / "w.bin"))
     first.start()
     until(lambda: any(p.stat().st_size > 50_000 for p in tmp_path.glob(".*.part")))

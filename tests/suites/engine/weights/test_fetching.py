@@ -146,7 +146,7 @@ def test_what_is_there_needs_no_folder_that_may_be_written(made):
 
 def test_two_processes_fetch_an_archive_once(made):
     record = made(packed("zip"))
-    both = [multiprocessing.get_context("fork").Process(target=fetch, args=(record,)) for _ in range(2)]
+    both = [multiprocessing.get_context("spawn").Process(target=fetch, args=(record,)) for _ in range(2)]
     for process in both:
         process.start()
     for process in both:

@@ -102,7 +102,7 @@ def test_python_opens_the_same_name(mine):
 
 def test_two_processes_make_one_run(mine):
     assert main(["zoo", "fetch", "mine"]) == 0
-    both = [multiprocessing.get_context("fork").Process(target=named_run, args=("mine",)) for _ in range(2)]
+    both = [multiprocessing.get_context("spawn").Process(target=named_run, args=("mine",)) for _ in range(2)]
     for process in both:
         process.start()
     for process in both:
