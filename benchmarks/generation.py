@@ -27,7 +27,8 @@ sys.path.insert(0, str(ROOT))
 import framework
 from framework import random
 from suites.engine.contract.capabilities.generating import Prompt, Sampling
-from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
+from suites.engine.serving.generation.engine import Engine
+from suites.engine.serving.generation.requests import EngineLimits, Wish
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.paged import PagedSteps
 from suites.nlp.writing import Search

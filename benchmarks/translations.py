@@ -23,7 +23,8 @@ sys.path.insert(0, str(ROOT))
 
 from suites.engine.contract.capabilities.generating import CacheSettings, Sampling
 from suites.engine.predict.inference import open_model
-from suites.engine.serving.generation.engine import Engine, EngineLimits, Piece, Wish
+from suites.engine.serving.generation.engine import Engine
+from suites.engine.serving.generation.requests import EngineLimits, Piece, Wish
 
 TOGETHER = (1, 8, 32)
 

@@ -97,7 +97,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         try:
             from suites.engine.contract.capabilities.generating import CacheSettings
             from suites.engine.serving.batcher import Limits
-            from suites.engine.serving.generation.engine import EngineLimits
+            from suites.engine.serving.generation.requests import EngineLimits
             from suites.engine.serving.models import Writes
             from suites.engine.serving.service import Settings
             from suites.engine.serving.web.server import Place, Server, read_token

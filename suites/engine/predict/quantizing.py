@@ -139,6 +139,8 @@ def speed_said(speed: Speed, fastest: bool) -> list[str]:
         kept = f"{len(speed.keep)} layers in float32: {speed.best:.2f} times"
         words = " ".join(f"--keep '{name}'" for name in speed.keep)
         lines.append(f"--fastest, which is {words}: {kept}" if fastest else f"with --fastest, {kept}")
+    elif fastest:
+        lines.append("--fastest leaves no layer in float32: that would not make the whole faster here")
     if speed.best <= 1:
         lines.append("8 bits are no faster than float32 here; they only make the file smaller")
     return lines

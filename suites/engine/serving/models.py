@@ -13,7 +13,8 @@ from typing import NamedTuple
 from framework.errors import AttributeValueError
 from suites.engine.contract.capabilities.generating import CacheSettings
 from suites.engine.serving.errors import NotThere, RequestError
-from suites.engine.serving.generation.engine import Engine, EngineLimits
+from suites.engine.serving.generation.engine import Engine
+from suites.engine.serving.generation.requests import EngineLimits
 from suites.engine.serving.memory import Budget, machine_bytes, weight_files
 from suites.engine.serving.metrics import Traffic
 from suites.engine.serving.service import Service, Settings

@@ -12,7 +12,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from suites.engine.contract.capabilities.generating import CacheSettings, Sampling
 from suites.engine.predict.inference import open_model
-from suites.engine.serving.generation.engine import EngineLimits
+from suites.engine.serving.generation.requests import EngineLimits
 from suites.engine.serving.models import Writes
 from suites.engine.serving.service import Settings
 from suites.engine.weights.runs import named_run

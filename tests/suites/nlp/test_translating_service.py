@@ -11,7 +11,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from suites.engine.cli import main
 from suites.engine.contract.capabilities.generating import CacheSettings
 from suites.engine.predict.inference import open_model
-from suites.engine.serving.generation.engine import EngineLimits
+from suites.engine.serving.generation.requests import EngineLimits
 from suites.engine.serving.models import Writes
 from suites.engine.serving.service import Settings
 from suites.nlp.writing import Search

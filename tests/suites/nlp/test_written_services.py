@@ -8,7 +8,8 @@ import pytest
 from suites.engine.cli import main
 from suites.engine.contract.capabilities.generating import CacheSettings, Sampling
 from suites.engine.predict.inference import open_model
-from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
+from suites.engine.serving.generation.engine import Engine
+from suites.engine.serving.generation.requests import EngineLimits, Wish
 from suites.nlp.writing import Search, Writer, steps
 
 from .test_writing import PROSE, SORT

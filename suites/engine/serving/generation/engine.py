@@ -8,166 +8,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from framework.errors import AttributeValueError, DataError, PaddockError
-from suites.engine.contract.capabilities.generating import (
-    Chooses,
-    ChoosesTogether,
-    Prompt,
-    Sampling,
-    TextGenerator,
-)
+from framework.errors import DataError, PaddockError
+from suites.engine.contract.capabilities.generating import TextGenerator
 from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
 from suites.engine.serving.generation.pool import PagePool
+from suites.engine.serving.generation.requests import (
+    BeamsInWork,
+    EngineLimits,
+    InWork,
+    Piece,
+    TextInWork,
+    Ticket,
+    Wish,
+)
 from suites.engine.serving.generation.scheduler import Part, Scheduler
 from suites.engine.serving.generation.scheduler import Sequence as Tokens
 from suites.engine.serving.generation.texts import Growing
 
-Finish = Literal["stop", "length"]
 Chosen = TypeVar("Chosen")
-
-
-@dataclass(frozen=True)
-class EngineLimits:
-    """What requests may ask, and what a step may hold.
-
-    Args:
-        new_tokens: of a text at most.
-        results: of a prompt at most, and hypotheses of a text.
-        waiting: sequences that wait at most; then requests get 503.
-        sequences: that write at the same time at most.
-        step_tokens: of a step; a prompt that is longer takes several.
-        seconds: for an answer.
-    """
-
-    new_tokens: int = 1024
-    results: int = 16
-    waiting: int = 1024
-    sequences: int = 32
-    step_tokens: int = 256
-    seconds: float = 300.0
-
-    def __post_init__(self) -> None:
-        whole = {name: getattr(self, name) for name in ("new_tokens", "results", "waiting", "sequences", "step_tokens")}
-        if min(whole.values()) < 1 or not 0 < self.seconds < float("inf"):
-            found = ", ".join(f"{name} is {value}" for name, value in whole.items())
-            raise AttributeValueError(
-                f"EngineLimits: {found}, seconds is {self.seconds:g}; all must be 1 or more, seconds above 0 and finite"
-            )
-
-
-@dataclass(frozen=True)
-class Piece:
-    """What became of one result of a request.
-
-    Attributes:
-        number: which result.
-        text: what is new of it.
-        tokens: that were written so far, the one that ends a text among them.
-        finish: why it is done; None while it is not.
-        error: why there is no more of it.
-    """
-
-    number: int
-    text: str = ""
-    tokens: int = 0
-    finish: Finish | None = None
-    error: RequestError | None = None
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a request asks for.
-
-    Attributes:
-        prompt: what is written to.
-        new_tokens: to write at most; None for as many as there may be.
-        results: how many texts.
-        sampling: how tokens are chosen.
-        stops: texts that end a result.
-        client: who asks: turns are shared out among clients.
-    """
-
-    prompt: Prompt
-    new_tokens: int | None = None
-    results: int = 1
-    sampling: Sampling = field(default_factory=Sampling)
-    stops: Sequence[str] = ()
-    client: str = ""
-
-
-@dataclass(eq=False)
-class _Result:
-    ticket: Ticket
-    number: int
-    tokens: Tokens
-    chooser: Chooses
-    growing: Growing
-    written: int = 0
-    heard: tuple[np.ndarray, float] | None = None  # scores of the next token, and their total
-
-    @property
-    def live(self) -> list[Tokens]:
-        """The sequences that it is written in."""
-        return [self.tokens]
-
-    def hear(self, sequence: Tokens, scores: np.ndarray, total: float) -> None:
-        """Take in the scores of what follows a sequence."""
-        self.heard = (scores, total)
-
-
-@dataclass(eq=False)
-class _Beams:
-    """All results of a request that is written by beam search.
-
-    Attributes:
-        tokens: the sequence that they begin with.
-        results: how many there are.
-        live: the hypotheses that go on, in the chooser's order.
-        heard: scores and totals of those of them that were computed; when all are there, the next tokens are chosen.
-    """
-
-    ticket: Ticket
-    tokens: Tokens
-    results: int
-    chooser: ChoosesTogether
-    stops: Sequence[str]
-    live: list[Tokens]
-    heard: dict[Tokens, tuple[np.ndarray, float]] = field(default_factory=dict)
-
-    def hear(self, sequence: Tokens, scores: np.ndarray, total: float) -> None:
-        """Take in the scores of what follows a hypothesis; other steps may come before the rest is heard."""
-        self.heard[sequence] = (np.array(scores), total)
-
-    def failed(self, error: RequestError) -> list[Piece]:
-        """The last pieces of all results."""
-        return [Piece(number, error=error) for number in range(self.results)]
-
-
-_Written = _Result | _Beams
-
-
-@dataclass(eq=False)
-class Ticket:
-    """A request that was taken.
-
-    Attributes:
-        deliver: gets every piece, in the engine's thread, and returns at once.
-        deadline: by the monotonic clock.
-    """
-
-    deliver: Callable[[Piece], None]
-    deadline: float
-    results: list[_Written] = field(default_factory=list)
-
-    @property
-    def reused(self) -> int:
-        """Tokens of the prompt, and of its source, that were in the cache; of several results, of the first."""
-        return next((r.tokens.reused for r in self.results if r.tokens.reused is not None), 0)
 
 
 class Engine:
@@ -190,8 +52,8 @@ class Engine:
         self.scheduler = Scheduler(self.pool, tokens=limits.step_tokens, sequences=limits.sequences)
         self.steps = self.written = self.computed = 0
         self.on_step: Callable[[float], object] = lambda seconds: None
-        self._results: dict[Tokens, _Written] = {}
-        self._new: list[_Written] = []
+        self._results: dict[Tokens, InWork] = {}
+        self._new: list[InWork] = []
         self._gone: list[Ticket] = []
         self._changed = threading.Condition()
         self._closed = False
@@ -240,7 +102,7 @@ class Engine:
                 chooser = _checked(lambda n: self.generator.chooser(wish.sampling, n, wish.prompt.tokens), number)
                 tokens = Tokens(wish.client, list(wish.prompt.tokens), most, wish.prompt.source)
                 growing = Growing(self.generator.text, wish.stops)
-                ticket.results.append(_Result(ticket, number, tokens, chooser, growing))
+                ticket.results.append(TextInWork(ticket, number, tokens, chooser, growing))
         with self._changed:
             if self._closed:
                 raise Closed("the server is shutting down; ask another one")
@@ -295,12 +157,12 @@ class Engine:
             )
         return most
 
-    def _beams(self, wish: Wish, most: int, ticket: Ticket) -> _Beams:
+    def _beams(self, wish: Wish, most: int, ticket: Ticket) -> BeamsInWork:
         prompt = wish.prompt.tokens
         room = most - len(prompt)
         chooser = _checked(self.generator.beams, wish.sampling, wish.results, prompt, room, wish.stops)
         tokens = Tokens(wish.client, list(prompt), most, wish.prompt.source, width=wish.sampling.beam)
-        return _Beams(ticket, tokens, wish.results, chooser, wish.stops, [tokens])
+        return BeamsInWork(ticket, tokens, wish.results, chooser, wish.stops, [tokens])
 
     # -- in the engine's thread
     def _work(self) -> None:
@@ -314,7 +176,7 @@ class Engine:
                 self._results.clear()
                 self._new.clear()
             for result in left:
-                for piece in _failed(result, broken):
+                for piece in result.failed(broken):
                     result.ticket.deliver(piece)
 
     def _write(self) -> None:
@@ -380,7 +242,7 @@ class Engine:
             elif now > result.ticket.deadline:
                 late = DeadlineExceeded(f"the text was not written within {self.limits.seconds:.0f} s")
                 self._leave(result)
-                for piece in _failed(result, late):
+                for piece in result.failed(late):
                     result.ticket.deliver(piece)
 
     def _arrays(self, parts: Sequence[Part]) -> dict[str, np.ndarray]:
@@ -401,19 +263,19 @@ class Engine:
         source_lengths = np.array([len(part.sequence.source) for part in parts], np.int64)
         return arrays | {"source_tables": sources, "source_lengths": source_lengths}
 
-    def _chosen(self, result: _Written) -> list[Piece]:
+    def _chosen(self, result: InWork) -> list[Piece]:
         """Choose what follows of a text, if all is heard; what it adds to the text."""
         try:
-            if isinstance(result, _Beams):
+            if isinstance(result, BeamsInWork):
                 return self._advance(result) if len(result.heard) == len(result.live) else []
             piece = self._choose(result)
             return [] if piece is None else [piece]
         except DataError as error:
-            return _failed(result, Broken(str(error)))
+            return result.failed(Broken(str(error)))
         except Exception as error:
-            return _failed(result, self._broken("choosing a token", error))
+            return result.failed(self._broken("choosing a token", error))
 
-    def _advance(self, beams: _Beams) -> list[Piece]:
+    def _advance(self, beams: BeamsInWork) -> list[Piece]:
         """Let the best hypotheses go on; where none does, the texts."""
         before = beams.live
         scores, totals = zip(*(beams.heard[sequence] for sequence in before), strict=True)
@@ -447,7 +309,7 @@ class Engine:
                 return beams.failed(self._broken("copying pages", error))
         return []
 
-    def _texts(self, beams: _Beams) -> list[Piece]:
+    def _texts(self, beams: BeamsInWork) -> list[Piece]:
         """What was written, as one piece each: what comes first is known at the end."""
         found = beams.chooser.results()
         if len(found) < beams.results:
@@ -461,7 +323,7 @@ class Engine:
             pieces.append(Piece(number, text, tokens, "stop" if ended else "length"))
         return pieces
 
-    def _choose(self, result: _Result) -> Piece | None:
+    def _choose(self, result: TextInWork) -> Piece | None:
         """Choose a text's next token; what it adds to the text, None where that is still nothing."""
         tokens, growing = result.tokens, result.growing
         assert result.heard is not None
@@ -486,24 +348,19 @@ class Engine:
     def _fail(self, parts: Sequence[Part], what: str, error: Exception) -> None:
         broken = self._broken(what, error)
         for result in dict.fromkeys(self._results[part.sequence] for part in parts):
-            self._give(result, _failed(result, broken))
+            self._give(result, result.failed(broken))
 
-    def _give(self, result: _Written, pieces: Sequence[Piece]) -> None:
+    def _give(self, result: InWork, pieces: Sequence[Piece]) -> None:
         if any(piece.finish is not None or piece.error is not None for piece in pieces):  # of beams: then all are
             with self._changed:
                 self._leave(result)
         for piece in pieces:
             result.ticket.deliver(piece)
 
-    def _leave(self, result: _Written) -> None:
+    def _leave(self, result: InWork) -> None:
         for sequence in result.live:
             if self._results.pop(sequence, None) is not None:
                 self.scheduler.remove(sequence)
-
-
-def _failed(result: _Written, error: RequestError) -> list[Piece]:
-    """The last pieces of a text that failed."""
-    return result.failed(error) if isinstance(result, _Beams) else [Piece(result.number, error=error)]
 
 
 def _checked(make: Callable[..., Chosen], *args: object) -> Chosen:

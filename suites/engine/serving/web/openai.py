@@ -16,7 +16,8 @@ from starlette.responses import StreamingResponse
 from framework.errors import NotSupportedError, PaddockError
 from suites.engine.contract.capabilities.generating import Prompt
 from suites.engine.serving.errors import Cancelled, NotThere, RequestError, TooLarge, shown
-from suites.engine.serving.generation.engine import Engine, Piece, Ticket, Wish
+from suites.engine.serving.generation.engine import Engine
+from suites.engine.serving.generation.requests import Piece, Ticket, Wish
 from suites.engine.serving.models import Models
 from suites.engine.serving.web.http import PROBLEMS, Bodies, aside, body_of, json_response, parse, taken_of
 from suites.engine.serving.web.openai_forms import (

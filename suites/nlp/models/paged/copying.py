@@ -1,19 +1,20 @@
-"""CopiedWords: which words of its source, in pages, a text may copy (See et al. 2017).
+"""CopiedWords: which words of its source, in pages, a text may copy (See et al. 2017); ToSources: who reads sources.
 
 Letters: S source words, R words whose next is asked for, P pages of a source, D width, V words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 import framework
-from framework import ops
+from framework import no_grad, ops
 from framework.tensors import Tensor
 from suites.nlp.models.copying import Copying
-from suites.nlp.models.paged.cache import Pages, Places, Product, looks
+from suites.nlp.models.paged.cache import Pages, Places, Product, looks, source_arrays
 
 
 class CopiedWords:
@@ -86,3 +87,27 @@ class CopiedWords:
     def _rows(self, pages: np.ndarray) -> np.ndarray:
         """Rows of the words of pages, in order, int64 [words]."""
         return (pages[..., None] * self._cache.page + np.arange(self._cache.page)).reshape(-1)
+
+
+class ToSources:
+    """A model that writes to sources, which are read into pages, with their words where these may be copied."""
+
+    _cache: Pages
+    _copied: CopiedWords | None
+    _read: Callable[[dict[str, np.ndarray]], Any]
+
+    def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
+        """Write what the model makes of a source to pages.  source: S words; pages: Q of them that hold S."""
+        with no_grad():
+            self._read(source_arrays(source, pages))
+        if self._copied is not None:
+            self._copied.write(source, pages)
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """Write what pages hold to as many others."""
+        self._cache.copy(pages, to)
+        if self._copied is not None:
+            self._copied.copy(pages, to)
+
+    def _looks(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return looks(arrays) if self._copied is None else self._copied.arrays(arrays)

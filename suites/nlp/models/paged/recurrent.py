@@ -10,23 +10,15 @@ V words of the vocabulary, W numbers of a state.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from framework import nn, no_grad, ops, program
 from framework.tensors import Tensor
-from suites.nlp.models.paged.cache import (
-    Pages,
-    Places,
-    RowProducts,
-    layers_of,
-    looks,
-    source_arrays,
-    state_of,
-)
-from suites.nlp.models.paged.copying import CopiedWords
+from suites.nlp.models.paged.cache import Pages, Places, RowProducts, layers_of, state_of
+from suites.nlp.models.paged.copying import CopiedWords, ToSources
 from suites.nlp.models.recurrent_writing import AttentionRnn, RecurrentLanguageModel
 from suites.nlp.models.writing import WritingModel, told
 
@@ -84,7 +76,7 @@ class PagedStates:
         return told(y) | {"places": places, "asked": asked}
 
 
-class PagedRnn:
+class PagedRnn(ToSources):
     """The steps of an `AttentionRnn` with a cache of pages, what is seen of its sources beside its texts' states.
 
     A source is read once, alone. The state that its texts begin with lies in the first row of its first page.
@@ -115,26 +107,12 @@ class PagedRnn:
         """What a page of the cache takes."""
         return 4 * page * model.memory_width  # what is seen of a word, a state, and its number where it may be copied
 
-    def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
-        """Write what the model makes of a source to pages.  source: S words; pages: Q of them that hold S."""
-        with no_grad():
-            self._read(source_arrays(source, pages))
-        if self._copied is not None:
-            self._copied.write(source, pages)
-
-    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
-        """Write what pages hold to as many others."""
-        self._cache.copy(pages, to)
-        if self._copied is not None:
-            self._copied.copy(pages, to)
-
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """As `PagedPairs` has it."""
         page = self._cache.page
         before = _before(arrays, page, arrays["source_tables"][:, 0] * page)
         with no_grad():
-            looked = looks(arrays) if self._copied is None else self._copied.arrays(arrays)
-            found = self._run({**looked, "before": before})
+            found = self._run({**self._looks(arrays), "before": before})
         return found["scores"].numpy(), found["totals"].numpy()
 
     def _source(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -10,19 +10,19 @@ Letters: S source words, T new words, B texts, P pages of a text, Q pages of a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from framework import nn, no_grad, ops, program
 from framework.tensors import Tensor
-from suites.nlp.models.paged.cache import PageCache, Places, RowProducts, layers_of, looks, source_arrays
-from suites.nlp.models.paged.copying import CopiedWords
+from suites.nlp.models.paged.cache import PageCache, Places, RowProducts, layers_of
+from suites.nlp.models.paged.copying import CopiedWords, ToSources
 from suites.nlp.models.transformer import Transformer
 from suites.nlp.models.writing import WritingModel, told
 
 
-class PagedPairs:
+class PagedPairs(ToSources):
     """The steps of a `Transformer` with a cache of pages.
 
     Args:
@@ -31,6 +31,8 @@ class PagedPairs:
         page: words of one.
         int8: weights of the decoder's products in 8 bits, with a scale for each 64 columns.
     """
+
+    _cache: PageCache
 
     def __init__(self, model: Transformer, *, pages: int, page: int = 16, int8: bool = False) -> None:
         model.eval()
@@ -53,19 +55,6 @@ class PagedPairs:
         """What a page of the cache takes."""
         return 4 * page * model.memory_width  # which is that of a written word, and what copying takes
 
-    def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
-        """Write what the model makes of a source to pages.  source: S words; pages: Q of them that hold S."""
-        with no_grad():
-            self._read(source_arrays(source, pages))
-        if self._copied is not None:
-            self._copied.write(source, pages)
-
-    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
-        """Write what pages hold to as many others."""
-        self._cache.copy(pages, to)
-        if self._copied is not None:
-            self._copied.copy(pages, to)
-
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Log-probabilities [R, V] of the words behind `rows`, and totals [R], which make them logits again.
 
@@ -74,7 +63,7 @@ class PagedPairs:
                 text is written to.
         """
         with no_grad():
-            found = self._run(looks(arrays) if self._copied is None else self._copied.arrays(arrays))
+            found = self._run(self._looks(arrays))
         return found["scores"].numpy(), found["totals"].numpy()
 
     def _source(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -66,3 +66,8 @@ def test_slow_layers_are_named_by_the_time_they_lose_and_the_others_counted():
     assert lines[1].endswith("layer4 (0.50), layer5 (0.50), 3 more") and len(lines) == 3
     assert lines[2] == "8 bits are no faster than float32 here; they only make the file smaller"
     assert len(quantizing.speed_said(Speed(2.0, {}, (), 2.0), False)) == 1
+
+
+def test_fastest_that_leaves_nothing_in_float32_says_so():
+    lines = quantizing.speed_said(Speed(2.0, {}, (), 2.0), True)
+    assert lines[1] == "--fastest leaves no layer in float32: that would not make the whole faster here"

@@ -9,7 +9,8 @@ import pytest
 from framework.errors import DataError
 from suites.engine.contract.capabilities.generating import Prompt, Sampling
 from suites.engine.serving.errors import Broken, RequestError, TooLarge
-from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
+from suites.engine.serving.generation.engine import Engine
+from suites.engine.serving.generation.requests import EngineLimits, Wish
 from tests.waiting import until
 
 WORDS, END = 12, 11

@@ -10,7 +10,8 @@ import pytest
 from framework.errors import AttributeValueError, DataError
 from suites.engine.contract.capabilities.generating import Prompt, Sampling
 from suites.engine.serving.errors import Broken, Closed, DeadlineExceeded, QueueFull, RequestError, TooLarge
-from suites.engine.serving.generation.engine import Engine, EngineLimits, Wish
+from suites.engine.serving.generation.engine import Engine
+from suites.engine.serving.generation.requests import EngineLimits, Wish
 
 WORDS = 50
 
