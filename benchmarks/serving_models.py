@@ -35,23 +35,26 @@ from suites.engine.serving.service import Settings
 from suites.engine.serving.versions import Source
 
 
-def clients(address: str, bodies: Sequence[bytes], count: int, rate: float, seconds: float, told: Any) -> None:
+def clients(
+    address: str, bodies: Sequence[bytes], count: int, rate: float, seconds: float, even: bool, told: Any
+) -> None:
     """Ask over `count` connections; puts seconds of each answer, and statuses other than 200.
 
-    At `rate` requests a second in all, at random moments; 0 asks again as soon as there is an answer. Latencies are
-    from the moment that a request was due.
+    At `rate` requests a second in all, at random moments or `even` ones; 0 asks again as soon as there is an answer.
+    Latencies are from the moment that a request was due.
     """
     waits: list[float] = []
     wrong: list[str] = []
-    end = time.monotonic() + seconds
+    start = time.monotonic()
+    end = start + seconds
 
     def ask(number: int) -> None:
         chance = random.Random(number)
         connection = HTTPConnection(address, timeout=60)
-        due = time.monotonic()
+        due = start - (count - 1 - number) / rate if even else start
         while True:
             if rate:
-                due += chance.expovariate(rate / count)
+                due += count / rate if even else chance.expovariate(rate / count)
                 time.sleep(max(0.0, due - time.monotonic()))
             else:
                 due = time.monotonic()
@@ -78,13 +81,13 @@ def clients(address: str, bodies: Sequence[bytes], count: int, rate: float, seco
 
 
 def asked(
-    server: Any, bodies: Sequence[bytes], count: int, rate: float, seconds: float
+    server: Any, bodies: Sequence[bytes], count: int, rate: float, seconds: float, even: bool = False
 ) -> tuple[list[float], list[str]]:
     """What clients in another process saw."""
     context = get_context("spawn")
     told = context.Queue()
     address = server.url.removeprefix("http://")
-    process = context.Process(target=clients, args=(address, bodies, count, rate, seconds, told))
+    process = context.Process(target=clients, args=(address, bodies, count, rate, seconds, even, told))
     process.start()
     found: tuple[list[float], list[str]] = told.get(timeout=seconds + 300)
     process.join()
@@ -180,15 +183,16 @@ def main() -> None:
                     ratios = [ours / other for ours, other in zip(served_, values, strict=True)]
                     print(told_of(f"{unit}, server / {name}:", ratios, "%.2f"), flush=True)
             half = statistics.median(row[2][0] for row in rows) / 2
-            latencies = []
-            for _ in range(a.rounds):
-                waits, wrong = asked(server, bodies, 16, half, 2 * a.seconds)
-                assert not wrong, wrong[:3]
-                p50, p99 = np.percentile(waits, 50), np.percentile(waits, 99)
-                latencies.append((1000 * p50, 1000 * p99, p99 / p50))
-            print(f"half load, {half:.1f} pictures/s:", told_of("p50 ms", [row[0] for row in latencies], "%.0f"))
-            print(told_of("p99 ms", [row[1] for row in latencies], "%.0f"))
-            print(told_of("p99 / p50", [row[2] for row in latencies], "%.2f"))
+            for even in (False, True):
+                latencies = []
+                for _ in range(a.rounds):
+                    waits, wrong = asked(server, bodies, 16, half, 2 * a.seconds, even)
+                    assert not wrong, wrong[:3]
+                    p50, p99 = np.percentile(waits, 50), np.percentile(waits, 99)
+                    latencies.append((1000 * p50, 1000 * p99, p99 / p50))
+                print(f"half load, {half:.1f} pictures/s at {'even' if even else 'random'} moments:")
+                for at, (what, form) in enumerate((("p50 ms", "%.0f"), ("p99 ms", "%.0f"), ("p99 / p50", "%.2f"))):
+                    print(told_of(what, [row[at] for row in latencies], form), flush=True)
             swaps(server, a.export, folder, bodies, a.swap_every, a.swap_minutes)
 
 

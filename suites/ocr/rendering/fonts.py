@@ -5,6 +5,7 @@ Letters: H W size of a drawn text.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -39,7 +40,7 @@ class Font:
         self.path = path
         if not _opened(path).scalable:
             raise DataError(f"{path}: is a font of fixed sizes; lines are drawn in many")
-        self.characters = frozenset(map(chr, _opened(path).get_charmap()))
+        self.characters = frozenset(chr(code) for code in _opened(path).get_charmap() if code <= sys.maxunicode)
 
     @cached_property
     def legible(self) -> Legible:

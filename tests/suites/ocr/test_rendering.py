@@ -126,6 +126,17 @@ def test_a_font_of_fixed_sizes_is_left_out_and_named(monkeypatch, tmp_path):
     assert wrong == [f"{tmp_path}/fixed.ttf: is a font of fixed sizes; lines are drawn in many"]
 
 
+def test_numbers_of_a_font_past_the_last_character_are_none_of_its_own(monkeypatch, tmp_path):
+    class Samyak:  # Debian's Samyak-Oriya lists 0x110000
+        scalable = True
+
+        def get_charmap(self):
+            return {0x41: 1, 0x110000: 2}
+
+    monkeypatch.setattr(fonts_room, "_opened", lambda path: Samyak())
+    assert Font(tmp_path / "odd.ttf").characters == {"A"}
+
+
 def test_two_thousand_characters_are_drawn_and_more_refused(tmp_path):
     render = Render([Drawable("x" * 2000, (0,))], [SANS], Look(often=0.0))
     render.lines(tmp_path / "out", "train", 1)
