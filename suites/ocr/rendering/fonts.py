@@ -181,10 +181,15 @@ def _bundled() -> list[Path]:
 
 
 class Drawable(NamedTuple):
-    """A text, and the numbers of the fonts that have all of its characters."""
+    """A text, and which fonts draw all of its characters: bit k is font k. Numbers would take gigabytes."""
 
     text: str
-    fonts: tuple[int, ...]
+    drawn_by: int
+
+    @property
+    def fonts(self) -> list[int]:
+        """The numbers of these fonts, from the least on."""
+        return [k for k, bit in enumerate(reversed(f"{self.drawn_by:b}")) if bit == "1"]
 
 
 def drawable(texts: Iterable[str], fonts: Sequence[Font], strict: bool = True) -> tuple[list[Drawable], list[str]]:
@@ -205,7 +210,7 @@ def drawable(texts: Iterable[str], fonts: Sequence[Font], strict: bool = True) -
         for character in set(text):
             common &= having[character]
         if common:
-            found.append(Drawable(text, tuple(k for k in range(len(fonts)) if common >> k & 1)))
+            found.append(Drawable(text, common))
         else:
             lines += 1
             absent = [c for c in sorted(set(text)) if not having[c]]

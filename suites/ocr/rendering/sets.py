@@ -54,7 +54,8 @@ class Render:
         rows = []
         for k in range(_checked(count)):
             rng = np.random.default_rng((self.seed, k, 0))
-            text, fonts = self.texts[order[k % len(order)]]
+            chosen = self.texts[order[k % len(order)]]
+            text, fonts = chosen.text, chosen.fonts
             cover = self.fonts[fonts[rng.integers(len(fonts))]].drawn(text, self._size(rng))
             _check_pixels(cover.size)
             if not cover.size:
@@ -88,9 +89,10 @@ class Render:
         return int(rng.integers(self.look.least, self.look.most + 1))
 
     def _chosen(self, rng: np.random.Generator, wanted: Font | None) -> tuple[str, Font]:
-        text, fonts = self.texts[int(rng.integers(len(self.texts)))]
+        chosen = self.texts[int(rng.integers(len(self.texts)))]
+        fonts = chosen.fonts
         own = next((self.fonts[k] for k in fonts if self.fonts[k] is wanted), None)
-        return text, own or self.fonts[fonts[rng.integers(len(fonts))]]
+        return chosen.text, own or self.fonts[fonts[rng.integers(len(fonts))]]
 
 
 def quad_of(outline: np.ndarray) -> np.ndarray:

@@ -76,7 +76,8 @@ def test_a_text_goes_to_fonts_that_have_all_of_it():
 
     fonts = [Having("ab"), Having("bc")]
     found, lines = drawable(["a", "b", "ac"], fonts)
-    assert found == [Drawable("a", (0,)), Drawable("b", (0, 1))]
+    assert found == [Drawable("a", 0b01), Drawable("b", 0b11)]
+    assert [one.fonts for one in found] == [[0], [0, 1]]
     assert lines == ["1 of 3 texts are left out: no font has all of their characters: 'a' in 1, 'c' in 1"]
 
 
@@ -138,7 +139,7 @@ def test_numbers_of_a_font_past_the_last_character_are_none_of_its_own(monkeypat
 
 
 def test_two_thousand_characters_are_drawn_and_more_refused(tmp_path):
-    render = Render([Drawable("x" * 2000, (0,))], [SANS], Look(often=0.0))
+    render = Render([Drawable("x" * 2000, 1)], [SANS], Look(often=0.0))
     render.lines(tmp_path / "out", "train", 1)
     (sample,) = LineList(str(tmp_path / "out"), "train.txt")
     assert len(sample.text) == 2000 and sample.image.shape[1] > 2000 * 8
