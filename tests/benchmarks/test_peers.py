@@ -43,6 +43,14 @@ def test_a_network_has_as_many_parameters_as_ours(cases, name):
     assert size_of(theirs) == size_of(PAIRS[name]())
 
 
+def test_networks_of_points_and_faces_have_as_many_parameters_as_ours(cases):
+    points, faces = importlib.import_module("keypoints_vs_torch"), importlib.import_module("face_networks")
+    assert size_of(points.simple_r50()) == size_of(images.simple_baseline())
+    assert size_of(faces.BlazeFace()) == size_of(detection.blazeface_front())
+    ours = detection.retinaface()
+    assert size_of(faces.RetinaFace()) == size_of(ours) - size_of(ours.head.mark_outs)  # the peer gives no points
+
+
 @pytest.mark.parametrize("mode", ["eager", "channels_last"])
 @pytest.mark.parametrize("name", ["yolo_mobilenet", "DeepLabV3PlusMobileNetV2"])
 def test_steps_on_images_learn(cases, name, mode):

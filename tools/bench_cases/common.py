@@ -108,3 +108,12 @@ def labelled(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[S
     from framework import ops
 
     return training(make_model, shape, lambda rng, y: rng.integers(0, y[-1], y[:-1]), ops.cross_entropy)
+
+
+def squares(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[Step, int]:
+    """Training on a number in [0, 1) for every number given out, by the square of the difference."""
+    import numpy as np
+
+    from framework import ops
+
+    return training(make_model, shape, lambda rng, y: rng.random(y, np.float32), lambda y, t: ops.square(y - t))

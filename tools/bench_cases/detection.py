@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.bench_cases.common import Cases, Step, dense, inference, on_device
@@ -176,6 +177,23 @@ def yolov3_darknet() -> Layer:
     return yolov3(DarkNet53)
 
 
+def blazeface_front() -> Layer:
+    """MediaPipe's BlazeFace for faces near by."""
+    from suites.detection.models.faces.blazeface import BlazeFace
+
+    return BlazeFace("front")
+
+
+def retinaface() -> Layer:
+    """RetinaFace on a quarter of MobileNetV1, with five points."""
+    from suites.engine.config.building import read_config
+    from suites.engine.config.tree.shipped import find_config
+
+    config = read_config(find_config(Path("detection/retinaface_mobilenetv1_wider")), ["model.pretrained=null"])
+    model: Layer = config.build("model")
+    return model
+
+
 CASES: Cases = {
     "yolov3_mobilenetv1_train_b8_320": lambda: dense(yolov3_mobilenet, (8, 320, 320, 3)),
     "yolov3_darknet53_train_b4_320": lambda: dense(yolov3_darknet, (4, 320, 320, 3)),
@@ -183,5 +201,7 @@ CASES: Cases = {
     "retinanet_r50_fpn_train_b2_512": lambda: detector_training(retinanet_resnet50, 2, 512),
     "mask_rcnn_r50_fpn_train_b2_512": lambda: mask_training(2, 512),
     "mask_rcnn_r50_fpn_infer_b1_800": lambda: mask_inference(800),
+    "blazeface_front_infer_b1_128": lambda: inference(blazeface_front, (1, 128, 128, 3)),
+    "retinaface_infer_b1_640": lambda: inference(retinaface, (1, 640, 640, 3)),
     "ssd300_vgg16_train_b4": lambda: detector_training(ssd300_vgg16, 4, 300),
 }

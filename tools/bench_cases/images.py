@@ -1,10 +1,10 @@
-"""Image classification and segmentation."""
+"""Image classification, segmentation and keypoints."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.bench_cases.common import Cases, inference, labelled
+from tools.bench_cases.common import Cases, inference, labelled, squares
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -84,6 +84,14 @@ def pspnet() -> Layer:
     return BothHeads()
 
 
+def simple_baseline() -> Layer:
+    """SimpleBaseline on ResNet-50 with the 17 points of people."""
+    from suites.keypoints.models.heatmaps import HeatmapPose
+    from suites.vision.backbones import ResNet
+
+    return HeatmapPose(ResNet(50, out_strides=(32,)))
+
+
 CASES: Cases = {
     "resnet50_train_b8_224": lambda: labelled(resnet50, (8, 224, 224, 3)),
     "resnet50_infer_b1_224": lambda: inference(resnet50, (1, 224, 224, 3)),
@@ -96,5 +104,6 @@ CASES: Cases = {
     "deeplabv3p_mobilenetv2_train_b4_256": lambda: labelled(deeplab_mobilenet, (4, 256, 256, 3)),
     "unet_train_b4_256": lambda: labelled(unet, (4, 256, 256, 3)),
     "pspnet_resnet50_train_b2_257": lambda: labelled(pspnet, (2, 257, 257, 3)),
+    "simple_r50_train_b8_256x192": lambda: squares(simple_baseline, (8, 256, 192, 3)),
     "deeplabv3p_mobilenetv2_infer_b1_512": lambda: inference(deeplab_mobilenet, (1, 512, 512, 3)),
 }

@@ -73,7 +73,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         else:
             made.lines(a.output, a.name, a.count)
         what = "pages" if a.pages else "lines"
-        print(f"{listed}: {a.count} {what} of {len(found)} texts in {len(fonts)} fonts")
+        written = listed.read_text(encoding="utf-8").count("\n")
+        print(f"{listed}: {written} {what} of {len(found)} texts in {len(fonts)} fonts")
         return 0
 
     return run(start, a.imports)

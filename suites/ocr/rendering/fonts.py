@@ -16,7 +16,7 @@ import numpy as np
 
 from framework.errors import DataError
 from framework.outside import expanded
-from suites.ocr.rendering.legible import Legible, legible, models_of
+from suites.ocr.rendering.legible import LETTERS, Legible, legible, models_of
 
 _ENDINGS = (".ttf", ".otf", ".ttc")
 _SYSTEM = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "/Library/Fonts", "C:/Windows/Fonts")
@@ -47,17 +47,26 @@ class Font:
         """What its letters are, see `suites.ocr.rendering.legible`."""
         return legible(self.drawn, self._outline, self._name, self.characters, _models)
 
+    @cached_property
+    def damaged(self) -> bool:
+        """Whether a Latin letter or digit that it has cannot be drawn."""
+        return any(self._outline(letter) is None for letter in LETTERS if letter in self.characters)
+
     def draws(self, character: str) -> bool:
         """Whether it draws a character as itself: not nothing, no box for want of a glyph, no other letter."""
         if character not in self.characters or character in self.legible.wrong:
             return False
-        return self._outline(character) not in (b"", self._box) or character.isspace()
+        outline = self._outline(character)
+        return outline is not None and (outline not in (b"", self._box) or character.isspace())
 
-    def _outline(self, character: str) -> bytes:
-        """The points of a glyph from its left end on; empty without ink."""
+    def _outline(self, character: str) -> bytes | None:
+        """The points of a glyph from its left end on; empty without ink, None where the file is damaged there."""
         font = _opened(self.path)
         font.set_size(_EM, _DOTS)
-        font.load_char(ord(character))
+        try:
+            font.load_glyph(font.get_char_index(ord(character)))
+        except RuntimeError:
+            return None
         return _points(font)
 
     def _name(self, character: str) -> str:
@@ -69,16 +78,27 @@ class Font:
         """The outline of the glyph that stands for all that are not there."""
         font = _opened(self.path)
         font.set_size(_EM, _DOTS)
-        font.load_glyph(0)
+        try:
+            font.load_glyph(0)
+        except RuntimeError:
+            return b""
         return _points(font)
 
     def drawn(self, text: str, size: int) -> np.ndarray:
-        """How much of each pixel a text covers, uint8 [H, W], as tight as its ink; `size` are pixels of the em."""
+        """How much of each pixel a text covers, uint8 [H, W], as tight as its ink; `size` are pixels of the em.
+
+        Without ink, and where a glyph is not there or damaged at this size, the array is empty.
+        """
         font = _opened(self.path)
+        if not all(font.get_char_index(ord(character)) for character in text):
+            return np.zeros((0, 0), np.uint8)
         font.clear()
         font.set_size(size, _DOTS)
-        font.set_text(text)
-        font.draw_glyphs_to_bitmap(antialiased=True)
+        try:
+            font.set_text(text)
+            font.draw_glyphs_to_bitmap(antialiased=True)
+        except RuntimeError:
+            return np.zeros((0, 0), np.uint8)
         ink = np.array(font.get_image(), np.uint8)
         rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
         if not len(rows):
@@ -148,6 +168,7 @@ def _legible(fonts: Sequence[Font]) -> tuple[list[Font], list[str]]:
     )
     for case, other in (("capitals", "small letters"), ("small letters", "capitals")):
         said += _named([font for font in kept if font.legible.case == case], f"have {case} alone and draw no {other}")
+    said += _named([font for font in kept if font.damaged], "are damaged; what cannot be drawn of them is not")
     return kept, said
 
 

@@ -42,7 +42,7 @@ class Legible(NamedTuple):
 
 def legible(
     drawn: Drawn,
-    outline: Callable[[str], bytes],
+    outline: Callable[[str], bytes | None],
     name: Callable[[str], str],
     characters: frozenset[str],
     models: Callable[[], np.ndarray],
@@ -51,7 +51,7 @@ def legible(
 
     Args:
         drawn: draws with the font.
-        outline: of a character, the same for those that are drawn the same.
+        outline: of a character, the same for those that are drawn the same; None of a damaged one.
         name: of a character's glyph: fonts such as Symbol have alpha where others have a.
         characters: that the font has.
         models: the faces to compare with, see `models_of`; asked for only if the font has Latin letters.
@@ -71,7 +71,8 @@ def legible(
     for character in LETTERS:
         if character in characters and character not in wrong:
             groups[outline(character)].append(character)
-    wrong |= {character for group in groups.values() if len(group) > 1 for character in group}
+    damaged = groups.pop(None, [])
+    wrong |= {character for group in groups.values() if len(group) > 1 for character in group}.union(damaged)
     return Legible(False, frozenset(wrong), case)
 
 

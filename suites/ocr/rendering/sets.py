@@ -27,6 +27,7 @@ from suites.vision.pictures.images import decode_image, write_image
 
 _MOST_CHARACTERS = 2_000  # of a text
 _MOST_PICTURES = 1_000_000
+_TRIES = 8  # fonts for a text
 _TEXTS = 3  # streams of random numbers beside those of the pictures
 
 
@@ -55,8 +56,7 @@ class Render:
         for k in range(_checked(count)):
             rng = np.random.default_rng((self.seed, k, 0))
             chosen = self.texts[order[k % len(order)]]
-            text, fonts = chosen.text, chosen.fonts
-            cover = self.fonts[fonts[rng.integers(len(fonts))]].drawn(text, self._size(rng))
+            text, cover = chosen.text, self._cover(chosen, rng)
             _check_pixels(cover.size)
             if not cover.size:
                 continue
@@ -84,6 +84,15 @@ class Render:
             texts = [{"transcription": text, "points": points} for text, points in pairs]
             rows.append(f"{file}\t{json.dumps(texts, ensure_ascii=False)}\n")
         return _listed(folder / f"{name}.txt", rows)
+
+    def _cover(self, chosen: Drawable, rng: np.random.Generator) -> np.ndarray:
+        """Its ink; empty where a few fonts, by their damage, gave none."""
+        fonts = chosen.fonts
+        for _ in range(_TRIES):
+            cover = self.fonts[fonts[rng.integers(len(fonts))]].drawn(chosen.text, self._size(rng))
+            if cover.size:
+                break
+        return cover
 
     def _size(self, rng: np.random.Generator) -> int:
         return int(rng.integers(self.look.least, self.look.most + 1))

@@ -127,6 +127,28 @@ def test_a_font_of_fixed_sizes_is_left_out_and_named(monkeypatch, tmp_path):
     assert wrong == [f"{tmp_path}/fixed.ttf: is a font of fixed sizes; lines are drawn in many"]
 
 
+def test_damaged_fonts_draw_what_they_can_and_end_nothing(tmp_path):
+    """Bytes changed at random, and files cut short: text comes out, or an error that names the file."""
+    whole, rng, damaged = SANS.path.read_bytes(), np.random.default_rng(0), 0
+    for k in range(40):
+        data = bytearray(whole[: int(rng.integers(len(whole) // 2, len(whole)))] if k % 4 == 0 else whole)
+        for at in rng.integers(400, len(data), 600):
+            data[at] = rng.integers(256)
+        file = tmp_path / f"{k}.ttf"
+        file.write_bytes(data)
+        try:
+            fonts, said = fonts_in([str(file)])
+        except DataError as error:
+            assert file.name in str(error) or "fonts: there is none" in str(error)
+            continue
+        damaged += any("are damaged" in line for line in said)
+        texts, _ = drawable(["Hello, World 12", "g", "Q"], fonts)
+        if texts:
+            listed = Render(texts, fonts, Look(least=12, most=60)).lines(tmp_path, f"set{k}", 4)
+            assert set(listed.read_text().split("\n")[0].partition("\t")[2:]) <= {text.text for text in texts} | {""}
+    assert damaged > 5
+
+
 def test_numbers_of_a_font_past_the_last_character_are_none_of_its_own(monkeypatch, tmp_path):
     class Samyak:  # Debian's Samyak-Oriya lists 0x110000
         scalable = True
