@@ -3,16 +3,56 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from framework.errors import PaddockError
 from framework.remedies import with_remedy
 from suites.engine.config.plugins import import_plugins
 from suites.engine.run.log import heard
 
+_MOST, _LONGEST = 1 << 63, 32  # a whole number, and digits that are looked at
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells have it
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads a command's words; refuses numbers that no option means: NaN, infinities, more than 64 bits."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.register("type", float, _finite)
+        self.register("type", int, _whole)
+
+
+def natural(text: str) -> int:
+    """The whole number of a word, 0 or more, such as a seed."""
+    number = _whole(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"is {text}; it must be 0 or more")
+    return number
+
+
+def _finite(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"is {text!r}, which is no number") from None
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"is {text}; it must be a finite number")
+    return number
+
+
+def _whole(text: str) -> int:
+    try:
+        number = int(text) if len(text) < _LONGEST else _MOST
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"is {text!r}, which is no whole number") from None
+    if not -_MOST < number < _MOST:
+        raise argparse.ArgumentTypeError(f"is {text[:_LONGEST]}; it must have 64 bits at most")
+    return number
 
 
 class Defaults(argparse.ArgumentDefaultsHelpFormatter):

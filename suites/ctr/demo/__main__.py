@@ -7,12 +7,12 @@ import signal
 import sys
 
 from suites.ctr.demo.sources import KINDS
-from suites.engine.command_line import run
+from suites.engine.command_line import Parser, run
 
 
 def options() -> argparse.ArgumentParser:
     """Return what the command line takes."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ctr-demo",
         description="Train on a log with drift, publish, serve and ask at once, and show the figures on a page.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,9 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print the anchors and how well they fit; return the exit status. `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import Parser, add_import_option, add_override_option, natural, run
 
-    parser = argparse.ArgumentParser(
-        prog=prog, description="k-means anchors (distance 1 - IoU) for a detection data set."
-    )
+    parser = Parser(prog=prog, description="k-means anchors (distance 1 - IoU) for a detection data set.")
     parser.add_argument("config", type=Path, nargs="?", help="a config; its data.train.dataset is read")
     parser.add_argument("--voc", type=Path, help="in place of a config: a Pascal VOC folder or zip")
     parser.add_argument("--split", help="with --voc: a list in ImageSets/Main; by default every annotation")
@@ -28,7 +25,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     )
     parser.add_argument("--keep-ratio", action="store_true", help="images are fitted into the side, not stretched")
     parser.add_argument("-k", type=int, default=9, help="how many anchors (9)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=natural, default=0)
     add_override_option(parser)
     add_import_option(parser)
     a = parser.parse_args(words)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write a file of weights and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.command_line import Parser, add_import_option, run
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=prog,
         description="Write the mean of weights, for `paddock eval RUN --weights FILE` and all other commands that take "
         "--weights.",

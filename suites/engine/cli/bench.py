@@ -13,11 +13,9 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print samples a second and what they mean; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import Parser, add_import_option, add_override_option, run
 
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["loader"], help="what is looked at")
     parser.add_argument("config", type=Path, help="a config file, the name of one of Paddock's, or a run's folder")
     parser.add_argument("--seconds", type=float, default=10, help="of each of the three measurements (10)")

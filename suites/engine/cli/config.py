@@ -12,7 +12,7 @@ import yaml
 
 from framework.atomic import write_text
 from framework.errors import ConfigError
-from suites.engine.command_line import add_import_option, add_override_option, run
+from suites.engine.command_line import Parser, add_import_option, add_override_option, run
 from suites.engine.config import load_config
 from suites.engine.config.building import read_config
 from suites.engine.config.report import diff_lines, explain_text, help_text, list_text, origins_text
@@ -95,7 +95,7 @@ def from_mm_command(arguments: argparse.Namespace) -> int:
 
 def parse(words: list[str] | None, prog: str | None = None) -> argparse.Namespace:
     """Read the command line; `arguments.command` is the function to call."""
-    parser = argparse.ArgumentParser(prog=prog or "config.py", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = Parser(prog=prog or "config.py", description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, function: object, text: str, *positional: str) -> argparse.ArgumentParser:

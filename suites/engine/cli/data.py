@@ -232,13 +232,13 @@ def _draw_findings(inspector: Inspector, dataset: Any, inspected: Inspected, fol
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Run one of the commands; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import Parser, add_import_option, add_override_option, natural, run
 
     if words is not None and words[:1] and words[0] in _ELSEWHERE:
         from suites.engine.cli import main as paddock
 
         return paddock(words)
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = Parser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     check = commands.add_parser("check", help="say what is wrong with the data, where, and how often")
     check.add_argument("--pictures", type=Path, help="write pictures of what was found into this folder")
@@ -264,7 +264,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     for command in (convert, split):
         command.add_argument("--output", type=Path, required=True, help="the folder to write")
         command.add_argument("--set", default="train", choices=["train", "eval"], help="which set (train)")
-        command.add_argument("--seed", type=int, default=0, help="of the split (0)")
+        command.add_argument("--seed", type=natural, default=0, help="of the split (0)")
         command.set_defaults(main=convert_command)
     commands.add_parser("anchors", help="propose anchors for a detector, as `paddock anchors`")
     commands.add_parser("vocab", help="learn the pieces of words of text files, as `paddock vocab`")

@@ -8,11 +8,9 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write the exported model and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_others_option, given_options, run
+    from suites.engine.command_line import Parser, add_import_option, add_others_option, given_options, run
 
-    parser = argparse.ArgumentParser(
-        prog=prog, description="Export a run as a program with its weights and preprocessing."
-    )
+    parser = Parser(prog=prog, description="Export a run as a program with its weights and preprocessing.")
     parser.add_argument("run", type=Path, help="the folder of a run")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default the run's best weights")

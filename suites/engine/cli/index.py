@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Run one command and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_boxes_options, add_import_option, run
+    from suites.engine.command_line import Parser, add_boxes_options, add_import_option, run
     from suites.engine.hosts.devices import add_device_option
 
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = Parser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, function: object, text: str, model: bool = True) -> argparse.ArgumentParser:

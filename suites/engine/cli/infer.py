@@ -29,6 +29,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     `words` are the command line.
     """
     from suites.engine.command_line import (
+        Parser,
         add_boxes_options,
         add_import_option,
         add_others_option,
@@ -39,9 +40,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     from suites.engine.hosts.devices import add_device_option, add_products_option
     from suites.engine.train.profiling import StepProfile, add_profile_option
 
-    parser = argparse.ArgumentParser(
-        prog=prog, description="Show a model's predictions; damaged inputs are named and skipped."
-    )
+    parser = Parser(prog=prog, description="Show a model's predictions; damaged inputs are named and skipped.")
     parser.add_argument(
         "model",
         type=Path,

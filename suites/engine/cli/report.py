@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +12,9 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write one self-contained HTML file and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.command_line import Parser, add_import_option, run
 
-    parser = argparse.ArgumentParser(
-        prog=prog, description="Write one HTML file with figures, curves, plots and pictures of runs."
-    )
+    parser = Parser(prog=prog, description="Write one HTML file with figures, curves, plots and pictures of runs.")
     parser.add_argument("runs", nargs="+", type=Path, help="run folders, the one that the page is about first")
     parser.add_argument("--output", type=Path, help="the file to write; by default report.html in the first run")
     add_import_option(parser)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def options(prog: str | None = None) -> argparse.ArgumentParser:
     """Return what the command line takes."""
-    from suites.engine.command_line import Defaults, add_import_option, add_others_option
+    from suites.engine.command_line import Defaults, Parser, add_import_option, add_others_option
     from suites.engine.hosts.devices import add_device_option, add_products_option
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=prog,
         description="Serve embeddings, scores and written texts over HTTP; see docs/howto/serving.md.",
         formatter_class=Defaults,

@@ -19,9 +19,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:
-    from suites.engine.command_line import add_fastest_option, add_rounding_options, add_sixteen_option
+    from suites.engine.command_line import Parser, add_fastest_option, add_rounding_options, add_sixteen_option
 
-    parser = argparse.ArgumentParser(prog=prog, description="Distil, prune, quantize, compare; each ends with a table.")
+    parser = Parser(prog=prog, description="Distil, prune, quantize, compare; each ends with a table.")
     commands = parser.add_subparsers(dest="command", required=True)
     _distil(commands.add_parser("distil", help="train students with a teacher"))
     _prune(commands.add_parser("prune", help="cut channels, or heads, neurons or layers of a BERT, and train on"))

@@ -78,12 +78,12 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
     """The command line, with what has an option of its own among the overrides."""
-    from suites.engine.command_line import add_import_option, add_override_option
+    from suites.engine.command_line import Parser, add_import_option, add_override_option
     from suites.engine.hosts.devices import add_device_option, add_products_option
     from suites.engine.hosts.supervising import add_host_options
     from suites.engine.train.profiling import add_profile_option
 
-    parser = argparse.ArgumentParser(prog=prog, description="Train what a config describes.")
+    parser = Parser(prog=prog, description="Train what a config describes.")
     parser.add_argument("config", type=Path, help="a config file, the name of one of Paddock's, or a run's folder")
     add_override_option(parser)
     add_import_option(parser)

@@ -24,9 +24,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:
-    from suites.engine.command_line import add_import_option, add_override_option
+    from suites.engine.command_line import Parser, add_import_option, add_override_option
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=prog,
         description="Published weights: what there is, and files of other frameworks as our own.",
         epilog="Files lie in $PADDOCK_ZOO/NAME, by default ~/.cache/paddock/zoo/NAME; in cache/zoo/NAME of the working "

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write the exported model and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.command_line import Parser, add_import_option, run
     from suites.engine.serving.pooling import POOLINGS
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=prog, description="Export an encoder with its tokenizer, for `paddock serve` and `paddock infer`."
     )
     parser.add_argument("source", type=Path, help="a run, or a folder with config.json, weights and vocab.txt")

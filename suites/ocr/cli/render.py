@@ -14,10 +14,10 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write the set; return the exit status. `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.command_line import Parser, add_import_option, natural, run
     from suites.ocr.rendering.look import Look
 
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = Parser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("texts", nargs="*", help="text files, a line each")
     parser.add_argument("--random", metavar="ALPHABET", help="random characters, such as digits or =ABC")
     parser.add_argument(
@@ -26,7 +26,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
     parser.add_argument("--name", default="train", help="of this part in the folder (train)")
     parser.add_argument("--count", type=int, default=1000, help="pictures (1000)")
-    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn at random (0)")
+    parser.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (0)")
     parser.add_argument("--fonts", nargs="+", default=[], metavar="PLACE", help="files, folders (the system's)")
     parser.add_argument("--any-font", action="store_true", help="also with signs, and capitals for small letters")
     parser.add_argument("--backgrounds", metavar="FOLDER", help="pictures to write on, in place of plain colours")

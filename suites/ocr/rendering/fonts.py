@@ -6,6 +6,7 @@ Letters: H W size of a drawn text.
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -24,6 +25,7 @@ _OPEN = 64  # font files that are open at a time
 _EM = 48  # pixels of the em that outlines are taken at
 _DOTS = 72  # dots an inch, so that a size in points is one in pixels
 _SHOWN = 12  # names in a message
+_MONGOLIAN = frozenset(map(chr, range(0x1800, 0x18B0)))  # joined letters that run from left to right
 _MODELS = ("Sans", "Sans-Bold", "Sans-Oblique", "SansMono", "Serif", "Serif-Italic")  # faces of DejaVu
 
 
@@ -216,14 +218,17 @@ class Drawable(NamedTuple):
 def drawable(texts: Iterable[str], fonts: Sequence[Font], strict: bool = True) -> tuple[list[Drawable], list[str]]:
     """The texts that a font has all characters of, and lines on the others, which name what the fonts lack.
 
-    A text is drawn with one font. So one that only two fonts together have the characters of is left out too.
+    A text is drawn with one font. So one that only two fonts together have the characters of is left out too, and so is
+    one whose writing is more than glyphs side by side: Arabic, Hebrew, Devanagari, letters with combining marks.
 
     Args:
         texts: to draw.
         fonts: to draw them with.
         strict: a font has what it draws as itself (`Font.draws`); else all that it says it has.
     """
-    texts = list(texts)
+    every = list(texts)
+    texts = [text for text in every if not any(map(_joined, text))]
+    said = _told_of_joined(every) if len(texts) < len(every) else []
     having = _having(sorted(set().union(*texts)), fonts, strict)
     found, lacking, lines = [], Counter[str](), 0
     for text in texts:
@@ -236,8 +241,28 @@ def drawable(texts: Iterable[str], fonts: Sequence[Font], strict: bool = True) -
             lines += 1
             absent = [c for c in sorted(set(text)) if not having[c]]
             lacking.update(absent or [c for c in sorted(set(text)) if having[c].bit_count() < len(fonts)])
-    if not lines:
-        return found, []
-    often = sorted(lacking, key=lambda c: (-lacking[c], c))
-    named = ", ".join(f"{c!r} in {lacking[c]}" for c in often[:_SHOWN]) + (" ..." if len(often) > _SHOWN else "")
-    return found, [f"{lines} of {len(texts)} texts are left out: no font has all of their characters: {named}"]
+    if lines:
+        said.append(
+            f"{lines} of {len(every)} texts are left out: no font has all of their characters: {_often(lacking)}"
+        )
+    return found, said
+
+
+def _joined(character: str) -> bool:
+    """Whether it runs from right to left, joins its neighbours, or stands on them: glyphs side by side say it wrong."""
+    kind = unicodedata.category(character)
+    return kind[0] == "M" or unicodedata.bidirectional(character) in ("R", "AL", "AN") or character in _MONGOLIAN
+
+
+def _told_of_joined(texts: Sequence[str]) -> list[str]:
+    counts = Counter(character for text in texts for character in set(text) if _joined(character))
+    lines = sum(any(map(_joined, text)) for text in texts)
+    return [
+        f"{lines} of {len(texts)} texts are left out: right-to-left, joined or combining characters are not drawn: "
+        f"{_often(counts)}"
+    ]
+
+
+def _often(counts: Counter[str]) -> str:
+    often = sorted(counts, key=lambda c: (-counts[c], c))
+    return ", ".join(f"{c!r} in {counts[c]}" for c in often[:_SHOWN]) + (" ..." if len(counts) > _SHOWN else "")

@@ -6,6 +6,7 @@ Picture k depends on the seed, k, the texts, the fonts and the look alone: the s
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,11 +135,14 @@ def _listed(path: Path, rows: Sequence[str]) -> Path:
 
 
 def lines_in(paths: Sequence[str]) -> list[str]:
-    """The lines of text files that are not empty, with single spaces, each once; DataError for one that is too long."""
+    """The lines of text files that are not empty, with single spaces, in NFC, each once.
+
+    Raises DataError for one that is too long.
+    """
     found: dict[str, None] = {}
     for path in paths:
         for number, line in lines_of_file(path):
-            text = " ".join(line.split())
+            text = unicodedata.normalize("NFC", " ".join(line.split()))  # a letter and its accent are one glyph
             if len(text) > _MOST_CHARACTERS:
                 raise DataError(f"{path}:{number}: has {len(text)} characters; a line has {_MOST_CHARACTERS} at most")
             if text:

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write the features; return 1 where a clip could not be read. `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.command_line import Parser, add_import_option, run
 
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "name", help="weights of an image classifier (`paddock zoo list`), or the folder of a run, such as a TSN's"
     )

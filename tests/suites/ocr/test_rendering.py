@@ -69,6 +69,17 @@ def test_characters_that_no_font_has_are_counted_and_named(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+def test_writing_that_is_more_than_glyphs_side_by_side_is_left_out_and_named(tmp_path):
+    arabic, hebrew, hindi, mark = "\u0633\u0644\u0627\u0645", "\u05e9\u05dc", "\u0915\u093f", "x\u0301"
+    found, said = drawable(["ok", arabic, hebrew, hindi, mark, "\u1820"], [SANS])
+    assert [one.text for one in found] == ["ok"]
+    assert said[0].startswith(
+        "5 of 6 texts are left out: right-to-left, joined or combining characters are not drawn: "
+    )
+    (tmp_path / "texts.txt").write_text("caf\u0065\u0301\n", encoding="utf-8")
+    assert lines_in([str(tmp_path / "texts.txt")]) == ["caf\u00e9"]  # what has one glyph is one character
+
+
 def test_a_text_goes_to_fonts_that_have_all_of_it():
     class Having:
         def __init__(self, characters):
