@@ -51,6 +51,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         from suites.ocr.rendering.fonts import fonts_in
         from suites.ocr.rendering.look import plain_ground
         from suites.ocr.rendering.sets import Render, checked_texts, grounds_in, lines_in, random_texts
+        from suites.ocr.texts import lines_of_file
 
         listed = a.output / f"{a.name}.txt"
         if listed.exists():
@@ -73,7 +74,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         else:
             made.lines(a.output, a.name, a.count)
         what = "pages" if a.pages else "lines"
-        written = listed.read_text(encoding="utf-8").count("\n")
+        written = sum(1 for _ in lines_of_file(listed))
         print(f"{listed}: {written} {what} of {len(found)} texts in {len(fonts)} fonts")
         return 0
 
