@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from framework.errors import DataError
+from framework.errors import AttributeValueError, DataError
 from framework.system.signals import HANGUP
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.predict.model import Model
@@ -33,6 +33,7 @@ from suites.engine.serving.web.log import Log
 if TYPE_CHECKING:
     from suites.engine.serving.web.rpc import Rpc
 
+_MOST_PORT = 65535
 _LOG_SECONDS = 1.0  # at the end, for what was said last
 _SWITCH_SECONDS = 0.0005  # the interpreter's default lets a worker that has its results wait 5 ms for the HTTP thread
 
@@ -68,6 +69,18 @@ class Place:
     certificate: Path | None = None
     key: Path | None = None
     grpc_port: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises AttributeValueError for a port, a number or seconds that cannot be."""
+        for name in ("port", "grpc_port"):
+            port = getattr(self, name)
+            if port is not None and not 0 <= port <= _MOST_PORT:
+                raise AttributeValueError(f"serving: {name} is {port}; it lies between 0 and {_MOST_PORT}")
+        for name, least in (("max_connections", 1), ("drain", 0)):
+            if not getattr(self, name) >= least:
+                raise AttributeValueError(f"serving: {name} is {getattr(self, name):g}; it must be {least} or more")
+        if not self.header_seconds > 0:
+            raise AttributeValueError(f"serving: header_seconds is {self.header_seconds:g}; it must be above 0")
 
     @property
     def any_host(self) -> bool:

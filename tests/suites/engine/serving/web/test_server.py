@@ -18,6 +18,7 @@ from framework.errors import AttributeValueError
 from suites.engine.serving.batcher import Limits
 from suites.engine.serving.client import Client, ServerError
 from suites.engine.serving.service import Settings
+from suites.engine.serving.web.server import Place
 from tests.suites.engine.serving import toy
 from tests.waiting import until
 
@@ -212,8 +213,7 @@ def test_a_full_queue_is_503_with_retry_after_and_the_client_comes_back(model, h
 
 def test_a_client_that_leaves_takes_its_items_out_of_the_queue(model, held):
     with toy.running(model, Settings(name="words", limits=Limits(max_items=1))) as server, Client(server.url) as client:
-        leave(server, {"input": held.text})
-        until(lambda: busy(server))
+        leave(server, {"input": held.text}, once=lambda: busy(server))
         leave(server, {"input": ["SLEEP 2"] * 20})
         held.release()
         start = time.monotonic()
@@ -223,14 +223,16 @@ def test_a_client_that_leaves_takes_its_items_out_of_the_queue(model, held):
         assert 'status="499"} 2.0' in ask(server, "/metrics")[2].decode()
 
 
-def leave(server, content, part=1.0):
-    """Send a request, or the first `part` of it, and hang up."""
+def leave(server, content, part=1.0, once=None):
+    """Send a request, or the first `part` of it, and hang up, `once` that holds."""
     body = json.dumps(content).encode()
     head = f"POST /v1/scores HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(head + body[: int(part * len(body))])
         time.sleep(0.05)
+        if once is not None:  # a request whose client has left is not begun
+            until(once)
 
 
 def test_no_request_is_lost_while_64_clients_come_leave_and_talk_nonsense(model):
@@ -357,3 +359,20 @@ def test_settings_that_contradict_each_other_are_refused():
 def test_a_port_in_use_is_an_os_error(model, server):
     with pytest.raises(OSError), toy.running(model, port=int(server.url.rsplit(":", 1)[1])):
         pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"port": 65536}, "serving: port is 65536; it lies between 0 and 65535"),
+        ({"port": -1}, "serving: port is -1; it lies"),
+        ({"grpc_port": 70000}, "serving: grpc_port is 70000; it lies"),
+        ({"max_connections": 0}, "serving: max_connections is 0; it must be 1 or more"),
+        ({"drain": -1.0}, "serving: drain is -1; it must be 0 or more"),
+        ({"drain": float("nan")}, "serving: drain is nan; it must be 0 or more"),
+        ({"header_seconds": 0.0}, "serving: header_seconds is 0; it must be above 0"),
+    ],
+)
+def test_a_place_that_cannot_be_is_an_error(wrong, said):
+    with pytest.raises(AttributeValueError, match=said):
+        Place(**wrong)
