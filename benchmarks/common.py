@@ -43,6 +43,12 @@ class Competitor:
     command: list[str]
 
 
+def resident() -> float:
+    """Megabytes of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def add_options(parser: argparse.ArgumentParser, cases: Sequence[str]) -> None:
     """Add the options that all comparisons take."""
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all of " + ", ".join(cases))

@@ -9,7 +9,7 @@ pixels to scores and codes, RetinaFace without its points, in float32. Ours fold
 peer runs its code as it is published. What both say with the published weights is compared in the tests. Memory is the
 process's largest resident size.
 
-What a picture costs at least: 31 M multiply-adds of BlazeFace and 0.78 G of RetinaFace over the machine's peak.
+What a picture costs at least: 31 M multiply-adds of BlazeFace and 0.97 G of RetinaFace over the machine's peak.
 """
 
 from __future__ import annotations

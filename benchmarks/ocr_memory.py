@@ -12,14 +12,13 @@ enlarged to `--side` pixels (736 as it ships). Printed is the resident memory of
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from common import ROOT
+from common import ROOT, resident
 
 sys.path.insert(0, str(ROOT))
 
@@ -38,11 +37,6 @@ def part_of(photos: list[np.ndarray], rng: np.random.Generator, plain: bool) -> 
         int(rng.integers(0, most - side + 1)) for most, side in zip(photo.shape, (height, width), strict=False)
     )
     return np.ascontiguousarray(photo[top : top + height, left : left + width])
-
-
-def resident() -> float:
-    """Megabytes of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def main() -> None:

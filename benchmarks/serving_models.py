@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common import resident
 from benchmarks.serving_reading import used
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.predict.items import batches_of, predict_items
@@ -107,12 +108,6 @@ def own_rate(model: Model, items: Sequence[Any], seconds: float, *, read: bool) 
             model.predict({name: ready[at][name] for name in model.inputs})
         done += 1
     return done / (time.monotonic() - start), (time.process_time() - before) / done
-
-
-def resident() -> float:
-    """Megabytes of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def told_of(name: str, values: Sequence[float], form: str) -> str:
