@@ -11,7 +11,7 @@ import numpy as np
 from suites.detection.pasting import pasted
 from suites.detection.pose import located
 from suites.detection.sample import Sample
-from suites.detection.transforms import Transform, collate
+from suites.detection.transforms import Transform, collate, padded_size
 from suites.detection.views import Views
 from suites.detection.visualize import draw_instances
 from suites.engine.config import build_value, plain
@@ -67,18 +67,22 @@ class DetectionProcessor(ImageProcessor):
         """The batch."""
         return collate(samples, padded_to=self._padded_to)
 
+    def shape_of(self, sample: Sample) -> tuple[int, int]:
+        """Its size with its own padding."""
+        return padded_size(sample, self._padded_to)
+
     def batches(self, items: Sequence[np.ndarray]) -> Iterable[Batch]:
-        """One batch; of several views, as many as keep within `views.together`, each with the `owners` of its rows."""
+        """A batch of each size; of several views, as many as keep within `views.together`, each with its `owners`."""
         if self._views is None:
-            yield self.prepare(items)
+            yield from super().batches(items)
             return
         samples = [self.sample_of(item, number) for number, item in enumerate(items)]
-        yield from self._views.batches(samples, self._transforms, self.collate, pads=self._padded_to is not None)
+        yield from self._views.batches(samples, self._transforms, self.collate, self.shape_of)
 
     def joined(self, found: Iterable[Found]) -> list[list[dict[str, Any]]]:
         """The results, of all views together."""
         if self._views is None:
-            return [result for outputs, batch in found for result in self.results(outputs, batch)]
+            return super().joined(found)
         parts: dict[int, list[Instances]] = {}
         for outputs, batch in found:
             for owner, objects in zip(

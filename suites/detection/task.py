@@ -18,7 +18,7 @@ from suites.detection.metrics import CocoEvaluator, Evaluator
 from suites.detection.models.base import Detector, MaskTargets, Targets
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
-from suites.detection.transforms import collate
+from suites.detection.transforms import Transform, collate, padded_size
 from suites.detection.views import Sliceable, Views
 from suites.detection.visualize import draw_finding
 from suites.engine.config import Factory
@@ -27,6 +27,7 @@ from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Plot, Tally
+from suites.vision.alike import AlikeBatches, parts
 from suites.vision.pose import Pose
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.structures import Instances
@@ -142,26 +143,38 @@ class DetectionTask(VisionTask):
 
     def collate(self, dataset: DetectionDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""
+        return self._collate(dataset, self.model.size_multiple if self.model.takes_padding else None)
+
+    def _collate(self, dataset: DetectionDataset, padded_to: int | None) -> Callable[[list[Sample]], Batch]:
         masks = self.model.needs_masks and dataset.has_masks
-        return partial(collate, padded_to=self._padded_to, masks=masks, landmarks=self.model.landmarks)
+        return partial(collate, padded_to=padded_to, masks=masks, landmarks=self.model.landmarks)
 
     def eval_loader(self, *, workers: int) -> DataLoader:
-        """The evaluation set in order; with several views the samples as they are, see `parts`.
+        """The evaluation set in order, in batches of one size; with several views the samples as they are, see `parts`.
 
         Raises DataError where the set holds nothing that a figure could be made of.
         """
         self.metric()  # it refuses such a set: now, and not after the first epochs
         if self._views is None:
-            return super().eval_loader(workers=workers)
-        seen = self.augmented(self._eval_set, [Sliceable(self._views)], training=False)
-        return DataLoader(seen, self.eval_data.batch_size, workers=workers, collate=unprepared)
+            transforms: Sequence[Transform] = self.eval_data.transforms
+            make: Callable[[list[Any]], Batch] = AlikeBatches(self._shown(), self._shape_of)
+        else:
+            transforms, make = [Sliceable(self._views)], unprepared
+        seen = self.augmented(self._eval_set, transforms, training=False)
+        return DataLoader(seen, self.eval_data.batch_size, workers=workers, collate=make)
 
     def parts(self, batch: Batch) -> Iterable[Batch]:
-        """The batch; or the views of its samples, at most `views.together` at a time."""
+        """The batches of one size; or the views of its samples, at most `views.together` at a time."""
         if self._views is None:
-            return (batch,)
-        collate, pads = self.collate(self._eval_set), self._padded_to is not None
-        return self._views.batches(batch["samples"], self.eval_data.transforms, collate, pads=pads)
+            return parts(batch)
+        return self._views.batches(batch["samples"], self.eval_data.transforms, self._shown(), self._shape_of)
+
+    def _shown(self) -> Callable[[list[Sample]], Batch]:
+        return self._collate(self._eval_set, self._padded_to)
+
+    @property
+    def _shape_of(self) -> Callable[[Sample], tuple[int, int]]:
+        return partial(padded_size, padded_to=self._padded_to)
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches; a short last batch is left out.
@@ -183,7 +196,8 @@ class DetectionTask(VisionTask):
 
     @property
     def _padded_to(self) -> int | None:
-        return self.model.size_multiple if self.model.takes_padding else None
+        """What the sides of a picture are padded to in evaluation, so that one of any size can be looked at."""
+        return self.model.size_multiple if self.model.takes_padding or self.model.size_multiple > 1 else None
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name; means over images where the model does not say otherwise."""

@@ -6,7 +6,7 @@ Letters: H W picture size, V views of a picture.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.detection.sample import Sample
 from suites.detection.transforms import Transform
 from suites.engine.contract.batch import Batch
+from suites.vision.alike import alike
 from suites.vision.structures import Instances
 
 _MOST_SLICES = 4096
@@ -126,8 +127,7 @@ class Views:
         samples: Sequence[Sample],
         transforms: Sequence[Transform],
         collate: Callable[[list[Sample]], Batch],
-        *,
-        pads: bool,
+        shape_of: Callable[[Sample], Hashable],
     ) -> Iterator[Batch]:
         """Batches of the views of each sample in turn, of at most `together`, made when they are asked for.
 
@@ -135,7 +135,7 @@ class Views:
             samples: N pictures.
             transforms: those of evaluation.
             collate: makes a batch.
-            pads: whether it takes views of different sizes.
+            shape_of: what the views of a batch have in common.
 
         Yields:
             What `collate` gives, and `owners` int64 [V], the number of the sample.
@@ -143,8 +143,8 @@ class Views:
         for number, sample in enumerate(samples):
             seen = self.of(sample, transforms)
             while part := list(itertools.islice(seen, self.together)):
-                for alike in [part] if pads else _of_one_size(part):
-                    yield {**collate(alike), "owners": np.full(len(alike), number, np.int64)}
+                for group in alike(map(shape_of, part)):
+                    yield {**collate([part[k] for k in group]), "owners": np.full(len(group), number, np.int64)}
 
     def merged(self, parts: Sequence[Instances]) -> Instances:
         """What was found in all views of a picture, each object once, best first."""
@@ -179,10 +179,3 @@ class Sliceable(Transform):
         if self._slices is not None:
             self._slices.expect_few(sample.size)
         return sample
-
-
-def _of_one_size(samples: Sequence[Sample]) -> list[list[Sample]]:
-    groups: dict[tuple[int, int], list[Sample]] = {}
-    for sample in samples:
-        groups.setdefault(sample.size, []).append(sample)
-    return list(groups.values())

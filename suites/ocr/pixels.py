@@ -14,6 +14,7 @@ import numpy as np
 from framework.errors import DataError
 
 _STEP = 8  # pixels: widths of batches are multiples
+_OWN_STEP = 32  # pixels: the width that a line is read with is a multiple
 MOST_COLUMNS = 1 << 16  # pixels of a line
 
 
@@ -37,6 +38,15 @@ def lines_shown(lines: Sequence[np.ndarray], height: int, width: int) -> np.ndar
         own = min(width, line_width(line, height))
         place[:, :own] = shown(cv2.resize(line, (own, height)))
     return batch
+
+
+def own_width(line: np.ndarray, height: int, least: int, most: int = MOST_COLUMNS) -> int:
+    """Columns that a line is read with, whichever lines are read with it; see `lines_batch`.
+
+    What a network says of a line depends a little on how much of nothing stands behind it.
+    """
+    width = max(least, line_width(line, height))
+    return min(-(-width // _OWN_STEP) * _OWN_STEP, most)
 
 
 def lines_batch(lines: Sequence[np.ndarray], height: int, least: int, most: int = MOST_COLUMNS) -> np.ndarray:

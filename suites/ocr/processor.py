@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.errors import CheckpointError
 from suites.engine.config import build_value, plain
-from suites.engine.contract.batch import Batch, Found
+from suites.engine.contract.batch import POSITIONS, Batch, Found, in_place
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.decoding import Language, Read, read_lines
 from suites.ocr.documents import Line, hocr, searchable_pdf
@@ -21,7 +21,8 @@ from suites.ocr.drawing import draw_texts
 from suites.ocr.finding import Finding
 from suites.ocr.layout import paragraphs
 from suites.ocr.page import Lines, Page, Reading, Text, example
-from suites.ocr.pixels import MOST_COLUMNS, lines_batch
+from suites.ocr.pixels import MOST_COLUMNS, lines_batch, own_width
+from suites.vision.alike import alike
 from suites.vision.processor import ImageItems
 
 _SUITE = "ocr"
@@ -184,6 +185,7 @@ class LineProcessor(OcrProcessor):
     """
 
     kind: ClassVar[str] = "line"
+    batch_size: ClassVar[int] = 32
 
     def __init__(
         self,
@@ -211,6 +213,18 @@ class LineProcessor(OcrProcessor):
     def prepare(self, items: Sequence[np.ndarray]) -> Batch:
         """Lines as one batch, as wide as the widest."""
         return {"lines": lines_batch(items, self._height, self._width, self._widest)}
+
+    def batches(self, items: Sequence[np.ndarray]) -> Iterable[Batch]:
+        """A batch of the lines of each width, so that what is read of a line does not depend on the others."""
+        widths = [own_width(line, self._height, self._width, self._widest) for line in items]
+        for group in alike(widths):
+            lines = [items[k] for k in group]
+            batch = lines_batch(lines, self._height, widths[group[0]], self._widest)
+            yield {"lines": batch, POSITIONS: group}
+
+    def joined(self, found: Iterable[Found]) -> list[Read]:
+        """What each line says."""
+        return in_place((self.results(outputs, batch), batch) for outputs, batch in found)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Read]:
         """What each line says."""

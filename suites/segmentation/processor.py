@@ -74,17 +74,15 @@ class SegmentationProcessor(ImageProcessor):
         return window_batch([list(self._windows.of(sample, self._transforms)) for sample in self._samples(items)])
 
     def batches(self, items: Sequence[np.ndarray]) -> Iterable[Batch]:
-        """One batch; where a window is slid, as many as keep within `windows.together`."""
+        """A batch of each size; where a window is slid, as many as keep within `windows.together`."""
         if self._windows is None:
-            yield self.prepare(items)
+            yield from super().batches(items)
             return
         yield from self._windows.batches(self._samples(items), self._transforms)
 
     def joined(self, found: Iterable[Found]) -> list[np.ndarray]:
         """The label maps, of all windows of an image together."""
-        if self._windows is not None:
-            return list(stitched(found))
-        return [result for outputs, batch in found for result in self.results(outputs, batch)]
+        return super().joined(found) if self._windows is None else list(stitched(found))
 
     def _samples(self, items: Sequence[np.ndarray]) -> list[Sample]:
         return [self.sample_of(item, number) for number, item in enumerate(items)]

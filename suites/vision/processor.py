@@ -6,7 +6,7 @@ import base64
 import binascii
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -15,9 +15,10 @@ import numpy as np
 
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.config import build_value, plain
-from suites.engine.contract.batch import Batch
+from suites.engine.contract.batch import POSITIONS, Batch, Found, in_place
 from suites.engine.contract.capabilities import OverTime
 from suites.engine.contract.processor import ServedProcessor
+from suites.vision.alike import alike
 from suites.vision.augmentation.pipeline import Transform
 from suites.vision.pictures.images import (
     QUICK_BYTES,
@@ -88,13 +89,30 @@ class VisualProcessor(PictureProcessor):
     def collate(self, samples: Sequence[Any]) -> Batch:
         """Samples as a batch."""
 
+    def shape_of(self, sample: Any) -> Hashable:
+        """What samples of one batch have in common, after the transforms."""
+        return sample.pixels.shape
+
     def prepare(self, items: Sequence[Any]) -> Batch:
-        """Items as a batch, exactly as in evaluation."""
+        """Items as one batch, exactly as in evaluation; they have to be of one shape, see `batches`."""
+        return self.collate(self._transformed(items))
+
+    def batches(self, items: Sequence[Any]) -> Iterable[Batch]:
+        """A batch of the items of each shape."""
+        samples = self._transformed(items)
+        for group in alike(map(self.shape_of, samples)):
+            yield {**self.collate([samples[k] for k in group]), POSITIONS: group}
+
+    def joined(self, found: Iterable[Found]) -> list[Any]:
+        """The results in the items' order."""
+        return in_place((self.results(outputs, batch), batch) for outputs, batch in found)
+
+    def _transformed(self, items: Sequence[Any]) -> list[Any]:
         rng = np.random.default_rng(0)
-        samples = [self.sample_of(item, number) for number, item in enumerate(items)]
+        samples: list[Any] = [self.sample_of(item, number) for number, item in enumerate(items)]
         for transform in self._transforms:
             samples = [transform(sample, rng) for sample in samples]
-        return self.collate(samples)
+        return samples
 
 
 def file_in_json(value: Any, what: str) -> bytes:

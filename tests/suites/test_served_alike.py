@@ -56,8 +56,8 @@ CASES = {
 }
 
 
-def pictures(of_one_size):
-    sizes = [(64, 96)] * 6 if of_one_size else [(64, 96), (80, 56), (40, 40), (64, 96), (33, 71), (50, 90)]
+def pictures():
+    sizes = [(64, 96), (80, 56), (40, 40), (64, 96), (33, 71), (50, 90)]
     found = []
     for number, (height, width) in enumerate(sizes):
         image = np.repeat(np.repeat(RNG.integers(0, 60, (height // 8 + 1, width // 8 + 1, 3)), 8, 0), 8, 1)
@@ -77,7 +77,7 @@ def test_a_server_answers_what_infer_says_and_puts_no_more_rows_together(name, r
         rows.append(len(arrays["images"]))
         return network(arrays)
 
-    items = pictures(of_one_size=name == "labels")
+    items = pictures()
     expected = [processor.served(predict_items(processor, ("images",), network, [item])[0]) for item in items]
     values = [base64.b64encode(encode_image(item)).decode() for item in items]
     model = Model(processor, ("images",), predict, lambda: predict)
@@ -104,7 +104,7 @@ def test_a_batch_that_fails_in_the_middle_leaves_its_reader_of_use():
             raise ValueError("no memory for it")
         return network(arrays)
 
-    (item,) = pictures(of_one_size=False)[:1]
+    (item,) = pictures()[:1]
     value = base64.b64encode(encode_image(item)).decode()
     with running(Model(processor, ("images",), predict, lambda: predict), Settings(name="seen")) as server:
         broken.append(True)

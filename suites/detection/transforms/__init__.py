@@ -27,7 +27,7 @@ for _transform in _SHARED:
     register("transform")(_transform)
 
 from suites.detection.transforms.auto_augment import AutoAugment  # noqa: E402  (registers for the roles above)
-from suites.detection.transforms.batch import Each, collate  # noqa: E402  (registers for the roles above)
+from suites.detection.transforms.batch import Each, collate, padded_size  # noqa: E402  (registers for the roles above)
 from suites.detection.transforms.faces import DataAnchorSampling  # noqa: E402
 from suites.detection.transforms.geometry import (  # noqa: E402
     DropTinyBoxes,
@@ -69,4 +69,5 @@ __all__ = [
     "ResizeKeepRatio",
     "Transform",
     "collate",
+    "padded_size",
 ]

@@ -34,6 +34,13 @@ class Each(BatchTransform):
         return [self._transform(sample, rng) for sample in samples]
 
 
+def padded_size(sample: Sample, padded_to: int | None) -> tuple[int, int]:
+    """(H, W) of a sample that stands alone in its batch; see `collate`."""
+    multiple = padded_to or 1
+    height, width = (-(-side // multiple) * multiple for side in sample.size)
+    return height, width
+
+
 def collate(
     samples: Sequence[Sample],
     multiple: int = BOXES_MULTIPLE,
@@ -48,8 +55,8 @@ def collate(
         multiple: Of boxes an image.
         masks: Whether the objects' shapes are wanted.
         landmarks: L, how many points of each object are wanted.
-        padded_to: For a network that takes images of different size in a batch: they are padded to the largest, with
-            sides that are multiples of this. None asks for images of one size.
+        padded_to: Images are padded to the largest, with sides that are multiples of this. None asks for images of
+            one size.
 
     Returns:
         Arrays by name; N samples, M the largest count of boxes, rounded up to a multiple of `multiple`:

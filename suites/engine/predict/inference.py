@@ -346,7 +346,7 @@ def infer_files(
         inputs: files, folders and patterns such as `photos/*.jpg`, or texts where the task is about text.
         output: the folder to write. The task's processor may have further files for each picture, such as label maps.
             None writes nothing where results can be told as text, else `DEFAULT_OUTPUT`.
-        batch_size: inputs that are predicted on together, which must be of one shape; by default the processor's.
+        batch_size: inputs that are read at a time; those of one shape share a batch. By default the processor's.
         profile: records some of the predictions.
         formats: of documents that are written of each item too, see `Documents`.
 

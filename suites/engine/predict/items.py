@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from suites.engine.contract.batch import Batch, Found
+from suites.engine.contract.batch import POSITIONS, Batch, Found, in_place
 from suites.engine.contract.capabilities import ManyBatches
 from suites.engine.contract.processor import Processor, ServedProcessor
 
@@ -39,8 +39,10 @@ def embed_items(
     processor: ServedProcessor, inputs: tuple[str, ...], predict: Predict, items: list[Any], pooling: str
 ) -> np.ndarray:
     """A vector for each of a few items, float32 [N, D]; `pooling` is one of the processor's."""
-    found = [
-        processor.embeddings(predict({name: batch[name] for name in inputs}), batch, pooling)
-        for batch in batches_of(processor, items)
-    ]
-    return np.concatenate(found)
+    found = []
+    for batch in batches_of(processor, items):
+        vectors = processor.embeddings(predict({name: batch[name] for name in inputs}), batch, pooling)
+        found.append((vectors, batch))
+    if all(POSITIONS in batch for _, batch in found):
+        return np.stack(in_place(found))
+    return np.concatenate([vectors for vectors, _ in found])

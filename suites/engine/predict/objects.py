@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from framework.errors import ConfigError, NotSupportedError
-from suites.engine.contract.batch import Batch, Found
+from suites.engine.contract.batch import POSITIONS, Batch, Found
 from suites.engine.contract.capabilities import TakesObjects, picture
 from suites.engine.contract.processor import Processor
 from suites.engine.names import did_you_mean
 from suites.engine.predict.inference import Model, open_model
-from suites.engine.predict.items import joined, predict_items
+from suites.engine.predict.items import batches_of, joined, predict_items
 
 _AT_ONCE = 16  # objects that the second model looks at together
 
@@ -120,18 +120,19 @@ class ObjectsProcessor(Processor):
                 yield {**self._second.prepare([item]), "owner": number, "rows": [], "of": None}
             for start in range(0, len(rows), _AT_ONCE):
                 some = objects[start : start + _AT_ONCE]
-                batch = self._second.prepare(some)
-                yield {**batch, "owner": number, "rows": rows[start : start + _AT_ONCE], "of": batch}
+                for batch in batches_of(self._second, some):
+                    places = [start + k for k in batch.get(POSITIONS, range(len(some)))]
+                    yield {**batch, "owner": number, "rows": [(k, rows[k]) for k in places], "of": batch}
 
     def joined(self, found: Iterable[Found]) -> list[list[tuple[dict[str, Any], Any]]]:
         """For each item, what the detector and what the second model say of each object."""
-        results: dict[int, list[tuple[dict[str, Any], Any]]] = {}
+        results: dict[int, dict[int, tuple[dict[str, Any], Any]]] = {}
         for outputs, batch in found:
-            said = results.setdefault(batch["owner"], [])
+            said = results.setdefault(batch["owner"], {})
             if batch["of"] is not None:
                 several = joined(self._second, [(outputs, batch["of"])])
-                said += zip(batch["rows"], several, strict=True)
-        return [results[number] for number in sorted(results)]
+                said |= {k: (row, one) for (k, row), one in zip(batch["rows"], several, strict=True)}
+        return [[said[k] for k in sorted(said)] for _, said in sorted(results.items())]
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
         """Those of an item whose objects are one batch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,11 +20,12 @@ from suites.ocr.metrics import ReadLines
 from suites.ocr.models.attention import AttentionReader, told
 from suites.ocr.models.base import TextRecogniser
 from suites.ocr.ordering import LikeLengths
-from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_batch
+from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_batch, own_width
 from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
 from suites.ocr.processor import LineProcessor
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
+from suites.vision.alike import AlikeBatches, parts
 from suites.vision.augmentation.pipeline import Augmented
 
 
@@ -63,9 +64,19 @@ class LineProblem(Problem):
         )
 
     def eval_loader(self, data: EvalData, dataset: Any, *, workers: int) -> DataLoader:
-        """The lines in order."""
+        """The lines in order, in batches of one width; see `parts`."""
         expect(dataset, LineList, type(self._model).__name__)
-        return DataLoader(dataset, data.batch_size, workers=workers, collate=self._collate)
+        make = AlikeBatches(partial(self._collate, alone=True), self._own_width)
+        return DataLoader(dataset, data.batch_size, workers=workers, collate=make)
+
+    def parts(self, batch: Batch) -> Iterable[Batch]:
+        """The lines of each width, as they are read when the network predicts."""
+        return parts(batch)
+
+    @property
+    def _own_width(self) -> Callable[[LineSample], int]:
+        model = self._model
+        return partial(_own_width, height=model.height, least=self._how.reading.line_width, most=model.widest)
 
     @property
     def _collate(self) -> Any:
@@ -160,6 +171,10 @@ class LineProblem(Problem):
         return width if room > min(_STRETCHED * max(least, width), model.widest) else None
 
 
+def _own_width(sample: LineSample, *, height: int, least: int, most: int) -> int:
+    return own_width(sample.image, height, least, most)
+
+
 def _first(lines: Sequence[str]) -> str:
     return "; ".join(lines[:_NAMED]) + (" ..." if len(lines) > _NAMED else "")
 
@@ -184,6 +199,7 @@ def collate_lines(
     least: int,
     most: int = MOST_COLUMNS,
     longest: int = 1,
+    alone: bool = False,
 ) -> Batch:
     """Lines as a batch that is as wide as the widest, and wide enough for the longest text.
 
@@ -199,6 +215,7 @@ def collate_lines(
         least: pixels of the batch's width at least.
         most: pixels of it at most; a text that takes more is not learnt.
         longest: characters that an attention decoder writes at most.
+        alone: lines are shown as they are to predict, whatever their texts ask: N of one `own_width`.
 
     Returns:
         `lines` float32 [N, height, W, 3]; `columns` int64 [N + 1], offsets of the columns of each line; `labels`
@@ -206,10 +223,13 @@ def collate_lines(
         and `numbers` of the lines in their set.
     """
     labels = [alphabet.encode(sample.text) for sample in samples]
-    width = max(
-        min((columns_needed(each) + lost) * step, _STRETCHED * max(least, line_width(sample.image, height)))
-        for each, sample in zip(labels, samples, strict=True)
-    )
+    if alone:
+        width = max(own_width(sample.image, height, least, most) for sample in samples)
+    else:
+        width = max(
+            min((columns_needed(each) + lost) * step, _STRETCHED * max(least, line_width(sample.image, height)))
+            for each, sample in zip(labels, samples, strict=True)
+        )
     lines = lines_batch([sample.image for sample in samples], height, min(max(least, width), most), most)
     before, wanted = told(labels, longest)
     return {

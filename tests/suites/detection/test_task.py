@@ -1,5 +1,6 @@
 """The detection task as the engine uses it: trains, evaluates, draws and exports from a config."""
 
+import json
 import re
 
 import numpy as np
@@ -14,6 +15,7 @@ from suites.engine.config.building import build_task
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.training import evaluate_weights, train
 from suites.vision.augmentation.transforms import Normalize, Resize
+from suites.vision.pictures.images import write_image
 from tests.suites.detection.datasets.helpers import write_voc
 
 pytestmark = pytest.mark.pages
@@ -186,3 +188,29 @@ def test_images_that_cannot_be_read_are_passed_over_and_count_as_images_without_
     assert len(list((tmp_path / "run/pictures").glob("*.jpg"))) == 2
     log = (tmp_path / "run/log.txt").read_text()
     assert "training: 1 of 8 samples" in log and "evaluation: 1 of 3 samples" in log
+
+
+def sizes_seen(config_file, *overrides):
+    """Sizes of the batches of an evaluation, and which samples are in them."""
+    task = build_task(load(config_file, *overrides))
+    found = [part for batch in task.eval_loader(workers=0) for part in task.parts(batch)]
+    return [(part["images"].shape[1:3], part["image_ids"].tolist()) for part in found]
+
+
+def test_pictures_of_any_size_are_looked_at_each_with_its_own_border(config_file, tmp_path):
+    sizes = ((70, 96), (64, 64), (96, 70))
+    for k, size in enumerate(sizes):
+        write_image(tmp_path / "set" / f"{k}.png", np.zeros((*size, 3), np.uint8))
+    document = {
+        "images": [{"id": k, "file_name": f"{k}.png", "height": h, "width": w} for k, (h, w) in enumerate(sizes)],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [1, 1, 9, 9], "area": 81, "iscrowd": 0}],
+    }
+    (tmp_path / "set" / "list.json").write_text(json.dumps(document))
+    kind = f"{{$replace: {{type: CocoDetection, images: {tmp_path}/set, annotations: {tmp_path}/set/list.json}}}}"
+    how = (f"data.eval.dataset={kind}", "data.num_classes=1", "data.train=null",
+           "data.eval.transforms=[{id: normalize, type: Normalize}]")  # fmt: skip
+    together = sizes_seen(config_file, *how, "data.eval.batch_size=3")
+    assert sorted(together) == [((64, 64), [1]), ((96, 96), [0, 2])]
+    assert sorted(sizes_seen(config_file, *how, "data.eval.batch_size=1")) == [((64, 64), [1]), ((96, 96), [0]),
+                                                                              ((96, 96), [2])]  # fmt: skip

@@ -8,6 +8,8 @@ import pytest
 
 from framework import from_numpy, no_grad, optim, program
 from framework.errors import ConfigError, DataError, NotSupportedError
+from suites.engine.contract.batch import POSITIONS
+from suites.engine.predict.items import batches_of
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.datasets import IcdarText, LineList
 from suites.ocr.finding import Finding
@@ -74,6 +76,26 @@ def test_a_recogniser_learns_lines_by_heart(tmp_path):
     assert metric.result()["accuracy"] == 1.0
 
 
+def test_a_line_is_evaluated_at_the_width_at_which_it_is_read(tmp_path):
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (32, width, 3), np.uint8) for width in (20, 300, 70, 90, 21)]
+    for k, image in enumerate(images):
+        write_image(tmp_path / f"{k}.png", image)
+    (tmp_path / "list.txt").write_text("".join(f"{k}.png\t{'1' * 60}\n" for k in range(5)))
+    held = EvalData(dataset=LineList(str(tmp_path), "list.txt"), batch_size=5)
+    model = Crnn("digits", channels=(8,) * 7, hidden=8)
+    task = OcrTask(model, None, held, reading=Reading(line_width=64))
+    (batch,) = task.eval_loader(workers=0)
+    evaluated = {k: row for part in task.parts(batch) for k, row in zip(part["numbers"], part["lines"], strict=True)}
+    together = {k: row for part in batches_of(task.processor(), images) for k, row in
+                zip(part[POSITIONS], part["lines"], strict=True)}  # fmt: skip
+    assert [evaluated[k].shape[1] for k in range(5)] == [64, 320, 96, 96, 64]
+    for k, image in enumerate(images):
+        (alone,) = batches_of(task.processor(), [image])
+        np.testing.assert_array_equal(evaluated[k], alone["lines"][0])
+        np.testing.assert_array_equal(together[k], alone["lines"][0])
+
+
 def test_columns_are_one_a_character_and_a_blank_between_equal_ones():
     assert columns_needed(np.array([1, 2, 3])) == 3 and columns_needed(np.array([1, 1, 2, 2])) == 6
     assert columns_needed(np.zeros(0, np.int64)) == 0
@@ -113,7 +135,7 @@ def test_a_line_of_two_thousand_characters_is_read_and_one_beyond_the_bound_refu
 def test_characters_that_the_alphabet_lacks_are_counted_and_named(tmp_path, caplog):
     task = line_task(tmp_path, SvtrLcnet("=01"))
     with caplog.at_level(logging.WARNING):
-        batch = next(iter(task.eval_loader(workers=0)))
+        (batch,) = task.parts(next(iter(task.eval_loader(workers=0))))
     assert "evaluation set: 3 of 4 lines have characters that the alphabet lacks" in caplog.text
     assert "'2' in 3" in caplog.text and len(batch["labels"]) == 5
 

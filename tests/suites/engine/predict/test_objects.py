@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from framework.errors import ConfigError
+from suites.engine.contract.batch import POSITIONS, in_place
 from suites.engine.contract.processor import Processor
 from suites.engine.predict.inference import Model, infer_files
 from suites.engine.predict.objects import Finder, on_objects, open_finder
+from suites.vision.alike import alike
 
 
 class Plain(Processor):
@@ -57,6 +59,17 @@ class Doubler(Plain):
         return f"{len(rows)} objects: {results}"
 
 
+class ByParity(Doubler):
+    """Even and odd numbers share no batch."""
+
+    def batches(self, items):
+        for group in alike(int(item[0]) % 2 for item in items):
+            yield {**self.prepare([items[k] for k in group]), POSITIONS: group}
+
+    def joined(self, found):
+        return in_place((self.results(outputs, batch), batch) for outputs, batch in found)
+
+
 def model(processor, predict):
     return Model(processor, ("x",), predict, lambda: predict)
 
@@ -70,15 +83,16 @@ def doubled(arrays):
     return {"y": 2 * arrays["x"]}
 
 
-def test_each_object_of_each_item_is_looked_at(tmp_path):
+@pytest.mark.parametrize(("second", "at_once"), [(Doubler(), [16, 16, 8]), (ByParity(), [8, 8, 8, 8, 4, 4])])
+def test_each_object_of_each_item_is_looked_at(second, at_once, tmp_path):
     many = " ".join(str(n) for n in range(1, 41))
     for name, text in (("a", "3 0 2"), ("b", "0 0"), ("c", many)):
         (tmp_path / f"{name}.txt").write_text(text)
     SEEN.clear()
-    report = infer_files(on_objects(model(Doubler(), doubled), Finder(DETECTOR)), [str(tmp_path)], tmp_path / "out")
+    report = infer_files(on_objects(model(second, doubled), Finder(DETECTOR)), [str(tmp_path)], tmp_path / "out")
     assert report.lines[:2] == ["2 objects: [6.0, 4.0]", "0 objects: []"]
     assert report.lines[2] == f"40 objects: {[2.0 * n for n in range(40, 0, -1)]}"
-    assert max(SEEN) == 16 and sum(SEEN) == 2 + 1 + 40
+    assert SEEN[-len(at_once) :] == at_once and sum(SEEN) == 2 + 1 + 40
     written = (tmp_path / "out" / "predictions.json").read_text()
     assert '"found": 6.0' in written and '"class": "odd"' in written
 
