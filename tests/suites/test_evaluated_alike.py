@@ -28,7 +28,7 @@ from tests.suites.detection.test_views import OBJECTS, bright, picture
 from tests.suites.test_served_alike import pictures, shades
 
 MOST = 3
-IMAGES = pictures(of_one_size=False)
+IMAGES = pictures()
 
 
 class Spots(DetectionDataset):

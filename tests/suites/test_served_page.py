@@ -57,7 +57,7 @@ def offers(tmp_path):
 @pytest.mark.parametrize(("processor", "network"), [(SPOTS, bright), (PARTS, labels)])
 @pytest.mark.parametrize("readers", [0, 2])
 def test_a_picture_comes_back_as_infer_draws_it(processor, network, readers):
-    (item,) = pictures(of_one_size=True)[:1]
+    (item,) = pictures()[:1]
     (result,) = predict_items(processor, ("images",), network, [item])
     value = base64.b64encode(encode_image(item)).decode()
     with toy.running(picture_model(processor, network), Settings(readers=readers)) as server:
@@ -148,7 +148,7 @@ def fits(window, width):
 @pytest.mark.parametrize("width", [400, 1600])
 def test_a_person_drops_a_picture_and_sees_it_drawn(offers, window, tmp_path, width):
     file = tmp_path / "<b>evil<b> & ' picture.png"
-    file.write_bytes(encode_image(pictures(of_one_size=True)[0]))
+    file.write_bytes(encode_image(pictures()[0]))
     with toy.running(offers) as server:
         for model in (f"spots {EVIL}", "parts"):
             opened(window, server, width, model)

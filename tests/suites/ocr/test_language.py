@@ -67,7 +67,7 @@ def test_counted_texts_and_words_come_from_files(tmp_path):
 
 def test_a_task_reads_with_it_and_its_processor_carries_it(tmp_path):
     task = line_task(tmp_path, Crnn("digits", channels=THIN, hidden=16))
-    (batch,) = task.eval_loader(workers=0)
+    ((batch,),) = map(task.parts, task.eval_loader(workers=0))
     files = written(tmp_path, lexicon="10\n")
     read = OcrTask(task.model, eval=task.eval_data, reading=Reading(line_width=64, beam=Beam(**files)))
     from framework import from_numpy, no_grad

@@ -145,7 +145,7 @@ def _data(shared_data):
 def _found(task, predict):
     """Of the 20 pictures: how many boxes are right, how many were said, how many objects there are."""
     truth, right, said, objects, index = task._eval_set, 0, 0, 0, 0
-    for batch in task.eval_loader(workers=0):
+    for batch in (part for whole in task.eval_loader(workers=0) for part in task.parts(whole)):
         for found in found_on_originals(predict({"images": batch["images"]}), batch):
             truths = truth[index].instances
             index += 1
@@ -171,7 +171,7 @@ def test_in_8_bits_it_finds_as_much(monkeypatch, shared_data, method):
     fetched("yolov3_tiny_coco", monkeypatch)
     task = build_task(read_config(CONFIG, _data(shared_data)))
     load_wanted(task.model)
-    images = next(iter(task.eval_loader(workers=0)))["images"]
+    images = task.parts(next(iter(task.eval_loader(workers=0))))[0]["images"]
     names = list(predict_of(task)({"images": images[:1]}))
     whole = deployed_program(task, {"images": images[:1]})
     compiled = CompiledProgram(quantize(whole, mode="static", calibration=[[images]], method=method))
