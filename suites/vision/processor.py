@@ -23,6 +23,7 @@ from suites.vision.augmentation.pipeline import Transform
 from suites.vision.pictures.images import (
     QUICK_BYTES,
     checked_header,
+    count_pages,
     decode_image,
     encode_image,
     is_quick_picture,
@@ -35,6 +36,7 @@ from suites.vision.videos.writing import Film, written_film
 
 Self = TypeVar("Self", bound="VisualProcessor")
 
+_PAGED = (".tif", ".tiff")
 _JPEG = "/9j/"  # the first three bytes of one, in base64
 
 
@@ -147,16 +149,27 @@ class ImageItems(PictureProcessor):
         return read_image(path)
 
     def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
-        """(name, what reads it) of a file or of the files in a folder; of a video, each of its frames."""
+        """(name, what reads it) of a file or of the files in a folder; of a video each frame, of a TIFF each page."""
         path = Path(word)
         if path.suffix.lower() not in VIDEO_SUFFIXES or path.is_dir():
-            yield from super().inputs(word)
+            for name, read in super().inputs(word):
+                yield from self._pages(Path(name)) if name.lower().endswith(_PAGED) else [(name, read)]
             return
         try:
             for at, frame in enumerate(frames_of(path)):
                 yield str(path.with_name(f"{path.stem}_{at:06d}.jpg")), partial(_same, frame)
         except DataError as error:
             yield str(path), partial(_raise, error)
+
+    def _pages(self, path: Path) -> Iterable[tuple[str, Callable[[], Any]]]:
+        try:
+            count = count_pages(path)
+        except DataError:  # told when it is read
+            count = 1
+        if count == 1:
+            return [(str(path), partial(self.read, path))]
+        name = f"{path.stem}_page{{}}{path.suffix}"
+        return [(str(path.with_name(name.format(k + 1))), partial(read_image, path, k)) for k in range(count)]
 
     def film(self, path: Path, predict: Callable[[list[Any]], list[Any]], how: OverTime) -> list[dict[str, Any]]:
         """The result of each frame with its time; with `video` the frames with what is found on them, as a video."""

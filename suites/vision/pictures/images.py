@@ -19,10 +19,11 @@ from framework.limits import check
 from framework.outside import read_bytes
 from suites.vision.pictures.apart import decode_apart
 from suites.vision.pictures.headers import Header, other_kind, picture_header
-from suites.vision.pictures.tiff import shown_as_stored
+from suites.vision.pictures.tiff import beginning_with, pages, shown_as_stored
 
 _FREE, _GROWTH = 64 << 20, 8  # bytes that a picture of a rare kind may take: free ones, and so many times its own
 QUICK_BYTES, _QUICK_PIXELS = 1 << 20, 1 << 21
+TIFF_SIGNS = (b"II*\0", b"MM\0*")
 _SCAN = b"\xff\xda"
 _MOST_STEPS = 1 << 18  # from part to part of a file
 IMAGE_SUFFIXES = (
@@ -30,7 +31,7 @@ IMAGE_SUFFIXES = (
 )  # fmt: skip
 
 
-def read_image(path: str | os.PathLike[str]) -> np.ndarray:
+def read_image(path: str | os.PathLike[str], page: int | None = None) -> np.ndarray:
     """Reads an image file as RGB; see `decode_image` for what is converted and what is refused.
 
     Returns:
@@ -39,31 +40,46 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     Raises:
         DataError: the file is missing, unreadable, empty, cut off or not an image.
     """
+    return decode_image(_content(path), str(path), page)
+
+
+def count_pages(path: str | os.PathLike[str]) -> int:
+    """How many pages an image file has: 1, or those of a TIFF file. DataError where it cannot be read."""
+    data = _content(path)
+    return max(1, len(pages(data))) if data[:4] in TIFF_SIGNS else 1
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
     try:
-        data = read_bytes(path, "member_bytes", DataError, what=f"image {path}")
+        return read_bytes(path, "member_bytes", DataError, what=f"image {path}")
     except OSError as error:
         raise DataError(f"image {path}: cannot be read ({error.strerror or error})") from None
-    return decode_image(data, str(path))
 
 
-def decode_image(data: bytes, name: str) -> np.ndarray:
-    """Decodes the bytes of an image file (`name` is only for messages).
+def decode_image(data: bytes, name: str, page: int | None = None) -> np.ndarray:
+    """Decodes the bytes of an image file.
 
     Grey becomes three equal channels. 16-bit values are scaled from their full range, 65535 to 255.
     Alpha is dropped: a transparent pixel shows the colour stored under it. The EXIF orientation is
-    applied, so boxes refer to the image as viewers show it. Of several frames or pages the first is read.
+    applied, so boxes refer to the image as viewers show it. Of several frames the first is read.
+
+    Args:
+        data: the file.
+        name: only for messages.
+        page: of a TIFF file, from 0; None where it has one.
 
     Returns:
         uint8 [H, W, 3], C-contiguous.
 
     Raises:
-        DataError: no bytes, cut off, not an image, or floating-point pixels (their range is not known).
+        DataError: no bytes, cut off, not an image, floating-point pixels (their range is not known), or several pages
+            of which none is chosen.
     """
-    image = decode(data, name, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+    image = decode(data, name, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH, page)
     return cv2.cvtColor(_to_uint8(image, name), cv2.COLOR_BGR2RGB)
 
 
-def decode(data: bytes, name: str, flags: int) -> np.ndarray:
+def decode(data: bytes, name: str, flags: int, page: int | None = None) -> np.ndarray:
     """What OpenCV's `imdecode` makes of an image file under these flags: the one place that calls it.
 
     Kinds that are common are decoded here, others in a process under limits of memory and time. The picture has the
@@ -72,6 +88,8 @@ def decode(data: bytes, name: str, flags: int) -> np.ndarray:
     Raises:
         DataError: as `decode_image` does, but for floating-point pixels.
     """
+    if data[:4] in TIFF_SIGNS:
+        data = _of_page(data, name, page)
     header = checked_file(data, name)
     multiplied = header.directory is not None and header.directory.multiplied
     if header.directory is not None:
@@ -84,6 +102,18 @@ def decode(data: bytes, name: str, flags: int) -> np.ndarray:
             f"{image.shape[0]} x {image.shape[1]}"
         )
     return _divided(image)[..., :3] if multiplied and image.ndim == 3 and image.shape[2] == 4 else image
+
+
+def _of_page(data: bytes, name: str, page: int | None) -> bytes:
+    places = pages(data)
+    if page is None and len(places) > 1:
+        raise DataError(
+            f"image {name}: has {len(places)} pages; split it into a file a page (`tiffsplit`), or give it to `paddock "
+            "infer`, which reads each"
+        )
+    if page is not None and page >= max(1, len(places)):
+        raise DataError(f"image {name}: has {len(places)} pages, and none of number {page + 1}")
+    return beginning_with(data, places[page or 0]) if places else data
 
 
 def _decoded(data: bytes, name: str, header: Header, flags: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the first directory of a TIFF file states, and whether it is so plain that it is decoded in this process.
+"""What a TIFF file states: its pages, and whether the first is so plain that it is decoded in this process.
 
 TIFF 6.0: https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf
 """
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 _NUMBERS = {1: "B", 3: "H", 4: "I"}  # formats of the field types that hold whole numbers
 _MOST_ENTRIES = 4096
+_MOST_PAGES = 1 << 16
+_SUBFILE, _OLD_SUBFILE = 254, 255
+_SMALLER, _MASK, _OLD_SMALLER = 1, 4, 2  # of another page: a smaller copy of it, what is seen of it
 _MOST_VALUES = 16
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 256, 257, 258, 259, 262
 _SAMPLES, _ROWS, _PLANES, _TILE_WIDTH, _TILE_HEIGHT, _EXTRA, _FORMAT = 277, 278, 284, 322, 323, 338, 339
@@ -68,6 +71,46 @@ def directory(data: bytes) -> Directory | None:
         extra == _ASSOCIATED,
         places[_EXTRA] if extra == _SEPARATE else None,
     )
+
+
+def pages(data: bytes) -> list[int]:
+    """Where the directory of each page begins; smaller copies and masks of a page are none.
+
+    What is damaged ends the list. A file with a first directory has at least that.
+    """
+    order, found, seen = _order(data), [], set()
+    try:
+        (at,) = struct.unpack_from(order + "I", data, 4)
+        while at and at not in seen and len(seen) < _MOST_PAGES:
+            seen.add(at)
+            (count,) = struct.unpack_from(order + "H", data, at)
+            end = at + 2 + 12 * count
+            (following,) = struct.unpack_from(order + "I", data, end)
+            if not found or _is_page(data, order, range(at + 2, at + 2 + 12 * min(count, _MOST_ENTRIES), 12)):
+                found.append(at)
+            at = following
+    except struct.error:
+        pass
+    return found
+
+
+def _is_page(data: bytes, order: str, entries: range) -> bool:
+    for entry in entries:
+        tag, kind, _ = struct.unpack_from(order + "HHI", data, entry)
+        if tag > _OLD_SUBFILE:  # tags are in order
+            break
+        if tag in (_SUBFILE, _OLD_SUBFILE) and kind in _NUMBERS:
+            (value,) = struct.unpack_from(order + _NUMBERS[kind], data, entry + 8)
+            return not value & (_SMALLER | _MASK) if tag == _SUBFILE else value != _OLD_SMALLER
+    return True
+
+
+def beginning_with(data: bytes, directory: int) -> bytes:
+    """The file as one whose first directory is the one that begins at this place."""
+    order = _order(data)
+    if struct.unpack_from(order + "I", data, 4)[0] == directory:
+        return data
+    return data[:4] + struct.pack(order + "I", directory) + data[8:]
 
 
 def shown_as_stored(data: bytes, found: Directory) -> bytes:
