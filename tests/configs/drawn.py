@@ -383,6 +383,12 @@ WRITERS: dict[str, Callable[[Arguments, int], None]] = {
 }
 
 
+def _pose_of(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Which points a detector's head finds; none said are COCO's."""
+    found: Mapping[str, Any] = (model.get("keypoint_head") or model.get("head") or {}).get("pose") or {}
+    return found
+
+
 def draw(name: str) -> list[str]:
     """Write samples for a shipped config below the working folder; the overrides of a run of two steps on them."""
     config = load_config(name, check=False).as_dict()
@@ -400,7 +406,7 @@ def draw(name: str) -> list[str]:
     for path, part in parts_of(data):
         arguments = {"schema": data.get("schema"), **part["dataset"]}
         if arguments.get("keypoints"):
-            arguments["points"] = len(config["model"]["keypoint_head"].get("pose", {}).get("names", range(17)))
+            arguments["points"] = len(_pose_of(config["model"]).get("names", range(17)))
         if arguments["schema"] in ("auto", "schema.yml"):
             write("schema.yml", yaml.safe_dump(OWN_SCHEMA))
             arguments["schema"] = OWN_SCHEMA

@@ -163,6 +163,30 @@ def test_what_is_said_of_an_item_does_not_depend_on_those_beside_it(name, tmp_pa
         assert processor.summary(alone) == approximately(processor.summary(expected))
 
 
+def built(name, drawn):
+    """What a task is made of, and its first batch."""
+    task = build_task(read_config(Path(name), drawn))
+    with task.train_loader(seed=0, workers=0) as loader:
+        return json.dumps(task.processor().metadata(), default=str), next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name.startswith(SMALL) else pytest.mark.slow)
+        for name in shipped_configs()
+        if name not in UNTRAINED
+    ],
+)
+def test_a_task_is_the_same_each_time_it_is_built(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn = draw(name)
+    (one, first), (two, second) = built(name, drawn), built(name, drawn)
+    assert one == two and list(first) == list(second)
+    for key, value in first.items():
+        np.testing.assert_equal(value, second[key])
+
+
 def approximately(said):
     """Numbers within roundings, all else equal."""
     if isinstance(said, dict):

@@ -1,6 +1,7 @@
 """Tokenizers whose ids become the text again."""
 
 import json
+import random
 
 import pytest
 
@@ -33,6 +34,32 @@ def test_the_likeliest_cut_has_unknown_characters():
     ids = tokenizer.encode(["The small ☃"])[0].ids.tolist()
     assert tokenizer.text(ids).startswith("the small") and tokenizer.unknown in ids
     assert again(tokenizer).text(ids) == tokenizer.text(ids)
+
+
+@pytest.mark.parametrize("pieces", ["bpe", "unigram"])
+def test_the_same_texts_give_the_same_pieces(pieces):
+    rng = random.Random(0)
+    texts = ["".join(rng.choices("abcdefgh ", k=60)) for _ in range(60)]  # many pieces are nearly as likely
+    written = set()
+    for _ in range(3):
+        tokenizer = SubwordTokenizer(size=400, pieces=pieces)
+        tokenizer.learn(iter(texts))
+        written.add(tokenizer.written())
+    assert len(written) == 1
+
+
+def test_of_more_characters_than_there_is_room_for_the_rarest_are_unknown():
+    tokenizer = SubwordTokenizer(size=300, pieces="unigram")
+    rare = "".join(map(chr, range(0x4E00, 0x4E00 + 1000)))
+    tokenizer.learn(["often seen " * 20, rare])
+    assert len(tokenizer.vocabulary) <= 300 and tokenizer.text(tokenizer.encode(["seen"])[0].ids) == "seen"
+    assert tokenizer.unknown in tokenizer.encode([rare])[0].ids
+
+
+@pytest.mark.parametrize("texts", [[], [""], [" \n\t", "\u3000"]])
+def test_texts_without_a_character_are_refused(texts):
+    with pytest.raises(DataError, match="the training texts hold no pieces"):
+        SubwordTokenizer(size=300, pieces="unigram").learn(texts)
 
 
 def test_a_vocabulary_of_another_kind_or_size_is_refused(tmp_path):
