@@ -15,12 +15,9 @@ from suites.engine.cli.data import inspector_of
 from suites.engine.config import load_config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.config.tree.shipped import shipped_configs
-from suites.engine.contract.batch import POSITIONS
-from suites.engine.contract.capabilities import FollowsOutputs
 from suites.engine.predict import inference
 from suites.engine.predict.evaluation import evaluate, predict_of
 from suites.engine.predict.inference import export_run
-from suites.engine.predict.items import batches_of, predict_items
 from suites.engine.train.training import train
 from tests.configs.drawn import WRITERS, draw, parts_of
 from tests.native import NativePredictor
@@ -101,99 +98,6 @@ def test_a_sample_of_each_suite_has_something_that_a_model_of_vectors_takes(name
     dataset = inspector.parts(inspector.opened(config, "data.train.dataset"))[0]
     item = inspector.item(dataset, 0)
     assert isinstance(item, str) or (item.dtype == np.uint8 and item.ndim == 3 and item.shape[2] == 3)
-
-
-PICTURES = ("anomaly/", "classification/", "detection/", "keypoints/", "ocr/", "retrieval/", "segmentation/")
-# Of other suites, what is small.
-SMALL = ("ctr/", "nlp/bidaf", "nlp/bigru", "nlp/bilm", "nlp/bilstm", "nlp/bow", "nlp/cnn", "nlp/dam_trecqa", "nlp/elmo",
-         "nlp/gpt_tinyshakespeare", "nlp/mmdnn", "nlp/nnlm", "nlp/rnn", "nlp/simnet", "nlp/transformer_copy",
-         "video/attention_cluster_gesture", "video/attention_lstm_gesture", "video/nextvlad_gesture",
-         "video/tsn_mobilenetv2_gesture")  # fmt: skip
-NEAR = 1e-5  # of the largest number: sums of other lengths round otherwise
-
-
-def strangers(items):
-    """Items unlike each other: pictures of other sizes in place of pictures."""
-    if not isinstance(items[0], np.ndarray) or items[0].ndim != 3 or items[0].shape[2] != 3:
-        return items
-    rng = np.random.default_rng(0)
-    sizes = ((64, 96), (40, 120), (150, 60), (64, 300), (40, 120))
-    return [rng.integers(0, 256, (*size, 3), np.uint8) for size in sizes]
-
-
-def row(batch, names, place):
-    return [np.asarray(batch[name])[place] for name in names]
-
-
-@pytest.mark.parametrize("name", [name for name in shipped_configs() if name.startswith(PICTURES)])
-def test_a_picture_is_shown_to_a_network_as_if_it_were_alone(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    task = build_task(read_config(Path(name), draw(name)))
-    processor = task.processor()
-    items = strangers([item for _, item in task.examples(2)])
-    if isinstance(processor, FollowsOutputs):  # one after the other
-        return
-    seen = {}
-    for batch in batches_of(processor, items):
-        seen |= {item: row(batch, task.eval_inputs, k) for k, item in enumerate(batch[POSITIONS])}
-    assert sorted(seen) == list(range(len(items)))
-    for number, item in enumerate(items):
-        (batch,) = batches_of(processor, [item])
-        for found, alone in zip(seen[number], row(batch, task.eval_inputs, 0), strict=True):
-            np.testing.assert_array_equal(found, alone)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name.startswith(SMALL) else pytest.mark.slow)
-        for name in shipped_configs()
-        if not name.startswith((*PICTURES, "generation/"))  # those draw by a seed that each item has
-    ],
-)
-def test_what_is_said_of_an_item_does_not_depend_on_those_beside_it(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    task = build_task(read_config(Path(name), draw(name)))
-    init.initialize(task.model, 0)
-    processor, predict = task.processor(), predict_of(task)
-    items = [item for _, item in task.examples(4)]
-    together = predict_items(processor, task.eval_inputs, predict, items)
-    for item, expected in zip(items, together, strict=True):
-        (alone,) = predict_items(processor, task.eval_inputs, predict, [item])
-        assert processor.summary(alone) == approximately(processor.summary(expected))
-
-
-def built(name, drawn):
-    """What a task is made of, and its first batch."""
-    task = build_task(read_config(Path(name), drawn))
-    with task.train_loader(seed=0, workers=0) as loader:
-        return json.dumps(task.processor().metadata(), default=str), next(iter(loader))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name.startswith(SMALL) else pytest.mark.slow)
-        for name in shipped_configs()
-        if name not in UNTRAINED
-    ],
-)
-def test_a_task_is_the_same_each_time_it_is_built(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    drawn = draw(name)
-    (one, first), (two, second) = built(name, drawn), built(name, drawn)
-    assert one == two and list(first) == list(second)
-    for key, value in first.items():
-        np.testing.assert_equal(value, second[key])
-
-
-def approximately(said):
-    """Numbers within roundings, all else equal."""
-    if isinstance(said, dict):
-        return {name: approximately(value) for name, value in said.items()}
-    if isinstance(said, (list, tuple)):
-        return type(said)(approximately(value) for value in said)
-    return pytest.approx(said, rel=NEAR, abs=NEAR) if isinstance(said, float) else said
 
 
 # A character is chosen by the one before, by scores that stay in float32 and are nearly equal for random weights.

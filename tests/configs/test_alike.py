@@ -1,0 +1,142 @@
+"""In every config that is shipped nothing depends on what stands beside an item, or on when a task is built."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framework.nn import init
+from suites.engine.config.building import build_task, read_config
+from suites.engine.config.tree.shipped import shipped_configs
+from suites.engine.contract.batch import POSITIONS
+from suites.engine.contract.capabilities import FollowsOutputs
+from suites.engine.predict.evaluation import evaluate, predict_of
+from suites.engine.predict.items import batches_of, predict_items
+from tests.configs.drawn import draw
+from tests.configs.test_every_config import UNTRAINED
+
+PICTURES = ("anomaly/", "classification/", "detection/", "keypoints/", "ocr/", "retrieval/", "segmentation/")
+# Of other suites, what is small.
+SMALL = ("ctr/", "nlp/bidaf", "nlp/bigru", "nlp/bilm", "nlp/bilstm", "nlp/bow", "nlp/cnn", "nlp/dam_trecqa", "nlp/elmo",
+         "nlp/gpt_tinyshakespeare", "nlp/mmdnn", "nlp/nnlm", "nlp/rnn", "nlp/simnet",
+         "video/attention_cluster_gesture", "video/attention_lstm_gesture", "video/nextvlad_gesture",
+         "video/tsn_mobilenetv2_gesture")  # fmt: skip
+NEAR = 1e-5  # of the largest number: sums of other lengths round otherwise
+
+
+def strangers(items):
+    """Items unlike each other: pictures of other sizes in place of pictures."""
+    if not isinstance(items[0], np.ndarray) or items[0].ndim != 3 or items[0].shape[2] != 3:
+        return items
+    rng = np.random.default_rng(0)
+    sizes = ((64, 96), (40, 120), (150, 60), (64, 300), (40, 120))
+    return [rng.integers(0, 256, (*size, 3), np.uint8) for size in sizes]
+
+
+def row(batch, names, place):
+    return [np.asarray(batch[name])[place] for name in names]
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_configs() if name.startswith(PICTURES)])
+def test_a_picture_is_shown_to_a_network_as_if_it_were_alone(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    task = build_task(read_config(Path(name), draw(name)))
+    processor = task.processor()
+    items = strangers([item for _, item in task.examples(2)])
+    if isinstance(processor, FollowsOutputs):  # one after the other
+        return
+    seen = {}
+    for batch in batches_of(processor, items):
+        seen |= {item: row(batch, task.eval_inputs, k) for k, item in enumerate(batch[POSITIONS])}
+    assert sorted(seen) == list(range(len(items)))
+    for number, item in enumerate(items):
+        (batch,) = batches_of(processor, [item])
+        for found, alone in zip(seen[number], row(batch, task.eval_inputs, 0), strict=True):
+            np.testing.assert_array_equal(found, alone)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name.startswith(SMALL) else pytest.mark.slow)
+        for name in shipped_configs()
+        if not name.startswith((*PICTURES, "generation/"))  # those draw by a seed that each item has
+    ],
+)
+def test_what_is_said_of_an_item_does_not_depend_on_those_beside_it(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    task = build_task(read_config(Path(name), draw(name)))
+    init.initialize(task.model, 0)
+    processor, predict = task.processor(), predict_of(task)
+    items = [item for _, item in task.examples(4)]
+    together = predict_items(processor, task.eval_inputs, predict, items)
+    for item, expected in zip(items, together, strict=True):
+        (alone,) = predict_items(processor, task.eval_inputs, predict, [item])
+        assert processor.summary(alone) == approximately(processor.summary(expected))
+
+
+def built(name, drawn):
+    """What a task is made of, and its first batch."""
+    task = build_task(read_config(Path(name), drawn))
+    with task.train_loader(seed=0, workers=0) as loader:
+        return json.dumps(task.processor().metadata(), default=str), next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name.startswith(SMALL) else pytest.mark.slow)
+        for name in shipped_configs()
+        if name not in UNTRAINED
+    ],
+)
+def test_a_task_is_the_same_each_time_it_is_built(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn = draw(name)
+    (one, first), (two, second) = built(name, drawn), built(name, drawn)
+    assert one == two and list(first) == list(second)
+    for key, value in first.items():
+        np.testing.assert_equal(value, second[key])
+
+
+WRITES = ("nlp/duconv", "nlp/gpt", "nlp/lstm", "nlp/rnn", "nlp/transformer")  # minutes, and each text has its own steps
+EVALUATED = (
+    *(name for name in SMALL if not name.startswith(WRITES)),
+    *(
+        "anomaly/photos",
+        "classification/photos",
+        "detection/faster_rcnn_mobilenetv2_bccd",
+        "detection/yolov3_tiny_coco",
+    ),
+    *("generation/wgan_gp_orl", "keypoints/simple_r18_landmarks68", "ocr/crnn_drawn", "retrieval/photos"),
+    "segmentation/unet_mobilenetv2_camvid",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name.startswith(EVALUATED) else pytest.mark.slow)
+        for name in shipped_configs()
+        if name not in UNTRAINED and not name.startswith(WRITES)
+    ],
+)
+def test_figures_do_not_depend_on_the_size_of_batches(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn, found = draw(name), []
+    for size in (1, 3):
+        task = build_task(read_config(Path(name), [*drawn, f"data.eval.batch_size={size}"]))
+        init.initialize(task.model, 0)
+        with task.eval_loader(workers=0) as loader:
+            found.append(evaluate(task, predict_of(task), loader))
+    assert found[0] == pytest.approx(found[1], rel=1e-4, abs=1e-6, nan_ok=True)
+
+
+def approximately(said):
+    """Numbers within roundings, all else equal."""
+    if isinstance(said, dict):
+        return {name: approximately(value) for name, value in said.items()}
+    if isinstance(said, (list, tuple)):
+        return type(said)(approximately(value) for value in said)
+    return pytest.approx(said, rel=NEAR, abs=NEAR) if isinstance(said, float) else said
