@@ -78,7 +78,9 @@ def pages(data: bytes) -> list[int]:
 
     What is damaged ends the list. A file with a first directory has at least that.
     """
-    order, found, seen = _order(data), [], set()
+    order = _order(data)
+    found: list[int] = []
+    seen: set[int] = set()
     try:
         (at,) = struct.unpack_from(order + "I", data, 4)
         while at and at not in seen and len(seen) < _MOST_PAGES:
