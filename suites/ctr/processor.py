@@ -21,6 +21,7 @@ from suites.ctr.serving.published import model_key
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.naming import entries
+from suites.engine.names import nearest
 from suites.engine.neighbours.items import ItemIndex
 from suites.engine.neighbours.wishes import KEY, Wish
 
@@ -97,6 +98,26 @@ class ClickProcessor(ServedProcessor):
     def is_quick(self, value: Any, length: int) -> bool:
         """Always: a row is looked up and its numbers parsed, without expressions and decoders."""
         return True
+
+    def item(self, given: Any) -> Item:
+        """A row as a person has it in Python: values by column, such as a row of pandas; others may stand beside them.
+
+        Raises DataError where it has no column that the model reads, or a name that is nearly one that it lacks.
+        """
+        row = given.to_dict() if hasattr(given, "to_dict") else given
+        if not isinstance(row, Mapping):
+            raise DataError(f"a row is a dict of values by column, not {type(given).__name__}")
+        if isinstance(row, Query):
+            return row
+        if isinstance(row.get(KEY), dict):
+            return self.from_json(dict(row))
+        lacking = [name for name in self._columns if name not in row]
+        for name in row if lacking else ():
+            if name not in self._columns and (meant := nearest(str(name), lacking)):
+                raise DataError(f"there is no column '{name}'; did you mean '{meant}'?")
+        if len(lacking) == len(self._columns):
+            raise DataError(f"the row has no value that the model reads; it reads {', '.join(self._columns)}")
+        return row if isinstance(row, dict) else dict(row)
 
     def from_json(self, value: Any) -> Item:
         """The row of a request: an object of values by column, or a text of one; one that is left out is missing.

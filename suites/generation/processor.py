@@ -144,6 +144,12 @@ class NoiseProcessor(_Drawn, GenerationProcessor):
         """The picture, enlarged where it is small."""
         return enlarged(result["made"])[0]
 
+    def item(self, given: Any) -> Wish:
+        """A wish, or what a request may have."""
+        if isinstance(given, Wish):
+            return given
+        return self.from_json(int(given) if isinstance(given, np.integer) else given)
+
     def from_json(self, value: Any) -> Wish:
         """A seed, or {"seed": 7, "class": "rose"}; DataError for anything else."""
         given = value if isinstance(value, dict) else {"seed": value}

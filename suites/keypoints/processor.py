@@ -60,6 +60,10 @@ class PoseProcessor(ImageProcessor):
         pose, reader = plain(self._pose, suite=self.suite), plain(self._reader, suite=self.suite)
         return {**super().metadata(), "pose": pose, "reader": reader}
 
+    def item(self, given: Any) -> np.ndarray | ObjectIn:
+        """A picture, or an object in one."""
+        return given if isinstance(given, ObjectIn) else super().item(given)
+
     def sample_of(self, item: np.ndarray | ObjectIn, number: int) -> PoseSample:
         """A picture [H, W, 3] whose box is all of it, or an object in one."""
         image, (x1, y1, x2, y2) = item if isinstance(item, ObjectIn) else (item, (0, 0, *item.shape[1::-1]))

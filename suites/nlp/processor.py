@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -125,6 +125,12 @@ class TextProcessor(ServedProcessor):
     def is_quick(self, value: Any, length: int) -> bool:
         """Short texts: tokenizers take milliseconds for the worst of them, see the test."""
         return length <= _QUICK_CHARACTERS
+
+    def item(self, given: Any) -> Any:
+        """An example, or what a request may have; a tuple is a list of texts."""
+        if is_dataclass(given) and not isinstance(given, type):
+            return given
+        return self.from_json(list(given) if isinstance(given, tuple) else given)
 
     def from_json(self, value: Any) -> Any:
         """The example of a request: a text, a list of two, or an object, as the problem has it."""

@@ -20,6 +20,7 @@ from suites.video.sequence_processor import SequenceProcessor
 from suites.video.windows import labelled, spans, windows
 from suites.vision.augmentation.pipeline import Transform
 from suites.vision.files import is_image
+from suites.vision.pictures.given import as_clip
 from suites.vision.pictures.images import IMAGE_SUFFIXES, read_image
 from suites.vision.processor import file_in_json
 from suites.vision.recognition.processor import RecognitionProcessor
@@ -83,6 +84,10 @@ class VideoProcessor(RecognitionProcessor):
         if len({frame.shape for frame in frames}) > 1:
             raise DataError(f"{path}: its frames differ in size: {sorted({f.shape[:2] for f in frames})}")
         return np.stack(frames)
+
+    def item(self, given: Any) -> np.ndarray:
+        """A clip as a person has it in Python, all of its frames; see `as_clip`."""
+        return as_clip(given)
 
     def from_json(self, value: Any) -> np.ndarray:
         """The chosen frames of the video whose file `value` is in base64."""

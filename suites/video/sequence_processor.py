@@ -96,6 +96,10 @@ class SequenceProcessor(ServedProcessor):
         rows = len(next(iter(item.values())))
         return f"{rows} rows: " + ", ".join(f"{found['class']} {found['score']:.2f}" for found in result)
 
+    def item(self, given: Any) -> Item:
+        """Arrays [T, C] by modality, checked as those of a request are."""
+        return self.from_json(dict(given) if isinstance(given, Mapping) else given)
+
     def from_json(self, value: Any) -> Item:
         """The item of a request: an object with a list of rows for each modality, all with as many rows."""
         if not isinstance(value, dict) or value.keys() != self._modalities.keys():

@@ -20,6 +20,7 @@ from suites.engine.contract.capabilities import OverTime
 from suites.engine.contract.processor import ServedProcessor
 from suites.vision.alike import alike
 from suites.vision.augmentation.pipeline import Transform
+from suites.vision.pictures.given import as_image
 from suites.vision.pictures.images import (
     QUICK_BYTES,
     checked_header,
@@ -184,6 +185,10 @@ class ImageItems(PictureProcessor):
                 if film and not isinstance(drawing, str):
                     film.add(frame.seconds, drawing)
         return found
+
+    def item(self, given: Any) -> np.ndarray:
+        """A picture as a person has it in Python; see `as_image`."""
+        return as_image(given)
 
     def from_json(self, value: Any) -> np.ndarray:
         """The image whose file `value` is in base64."""

@@ -68,6 +68,13 @@ class Processor(ABC):
     def read(self, path: Path) -> Any:
         """Read one input, e.g. an image as uint8 [H, W, 3] RGB; raise DataError for a damaged or missing file."""
 
+    def item(self, given: Any) -> Any:
+        """Return the item that a person's Python object stands for; raise DataError for one that is none.
+
+        By default the object itself.
+        """
+        return given
+
     @abstractmethod
     def prepare(self, items: Sequence[Any]) -> Batch:
         """Make a batch with the arrays that `eval_step` takes, exactly as in evaluation."""

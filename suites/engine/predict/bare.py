@@ -57,6 +57,10 @@ class BareTensors(ServedProcessor):
         """Raise DataError."""
         self._refuse()
 
+    def item(self, given: Any) -> Any:
+        """Raise DataError."""
+        self._refuse()
+
     def from_json(self, value: Any) -> Any:
         """Raise DataError."""
         self._refuse()

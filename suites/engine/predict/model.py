@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from framework.errors import DataError
 from framework.graph.memory import ITEM_SIZE
 from framework.nn.layer import Layer
 from suites.engine.contract.capabilities import require_input
@@ -63,26 +64,31 @@ class Model:
         """What the model says of each item.
 
         Args:
-            inputs: an item as the processor has it, such as an image uint8 RGB [H, W, 3]; a path of a file or of
-                a folder of them; a text, where the model is about text; or a list of these.
+            inputs: an item as the processor takes it, such as an image uint8 RGB [H, W, 3], an image of Pillow, or a
+                row as a dict; a path of a file or of a folder of them; a text, where the model is about text; or a
+                list, a tuple or an iterator of these.
 
         Raises:
-            DataError: a file that is missing or damaged, named.
+            DataError: a file that is missing or damaged, named; an object that is no item, with its place in a list.
         """
-        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-        items = itertools.chain.from_iterable(map(self._items, given))
+        given = inputs if isinstance(inputs, (list, tuple, Iterator)) else [inputs]
+        items = itertools.chain.from_iterable(itertools.starmap(self._items, enumerate(given)))
         found: list[Prediction] = []
         for chunk in chunks(items, self.processor.batch_size):
             values = predict_items(self.processor, self.inputs, self.predict, chunk)
             found += [Prediction(item, value, self.processor) for item, value in zip(chunk, values, strict=True)]
         return found
 
-    def _items(self, given: Any) -> Iterator[Any]:
+    def _items(self, place: int, given: Any) -> Iterator[Any]:
         if isinstance(given, (str, Path)):
             require_input(self.processor, str(given))
             yield from (read() for _, read in self.processor.inputs(str(given)))
-        else:
-            yield given
+            return
+        try:
+            item = self.processor.item(given)
+        except DataError as error:
+            raise DataError(f"input {place}: {error}") from None
+        yield item
 
 
 def bytes_of(network: Layer) -> int:

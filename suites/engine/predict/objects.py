@@ -107,6 +107,10 @@ class ObjectsProcessor(Processor):
         """As the second model does."""
         return self._second.read(path)
 
+    def item(self, given: Any) -> Any:
+        """As the second model does."""
+        return self._second.item(given)
+
     def prepare(self, items: Sequence[Any]) -> Batch:
         """The items as the second model takes them whole."""
         return self._second.prepare(items)
