@@ -186,7 +186,7 @@ class ImageItems(PictureProcessor):
                     film.add(frame.seconds, drawing)
         return found
 
-    def item(self, given: Any) -> np.ndarray:
+    def item(self, given: Any) -> Any:
         """A picture as a person has it in Python; see `as_image`."""
         return as_image(given)
 
