@@ -6,6 +6,7 @@ told is refused: pixels that are no bytes may reach from 0 to 1, to 255 or to an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cv2
@@ -15,6 +16,21 @@ from framework.errors import DataError
 
 _CHANNELS = (1, 3, 4)
 _ORIENTATION = 274  # Exif's tag
+
+
+def _as_it_is(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+_TURNS: dict[Any, Callable[[np.ndarray], np.ndarray]] = {
+    2: lambda a: a[:, ::-1],
+    3: lambda a: a[::-1, ::-1],
+    4: lambda a: a[::-1],
+    5: lambda a: a.swapaxes(0, 1),
+    6: lambda a: np.rot90(a, -1),
+    7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
+    8: lambda a: np.rot90(a),
+}
 
 
 def as_image(given: Any) -> np.ndarray:
@@ -63,13 +79,13 @@ def _is_pillow(given: Any) -> bool:
 
 def _of_pillow(given: Any) -> np.ndarray:
     """Its pixels, turned as viewers show it."""
-    from PIL import ImageOps
-
     if given.mode in ("F", "I"):
         raise DataError(f"the picture's pixels are of Pillow's mode {given.mode}, whose range is not known; convert it")
-    if given.getexif().get(_ORIENTATION, 1) != 1:
-        given = ImageOps.exif_transpose(given)
-    return np.asarray(given if given.mode.startswith("I;16") else given.convert("RGB"))
+    try:
+        array = np.asarray(given if given.mode.startswith("I;16") else given.convert("RGB"))
+    except (OSError, SyntaxError, ValueError) as error:  # of a file that Pillow reads only now
+        raise DataError(f"Pillow cannot read the picture: {error}") from None
+    return _TURNS.get(given.getexif().get(_ORIENTATION, 1), _as_it_is)(array)
 
 
 def _array(given: Any, what: str) -> np.ndarray:

@@ -93,15 +93,24 @@ def test_pictures_of_pillow_are_those_of_their_files(mode, tmp_path):
         np.testing.assert_array_equal(found, read_image(path))
 
 
-def test_a_picture_of_pillow_is_turned_as_its_file_is(tmp_path):
+@pytest.mark.parametrize("orientation", range(1, 10))
+def test_a_picture_of_pillow_is_turned_as_its_file_is(orientation, tmp_path):
     pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     tags = pillow.Exif()
-    tags[274] = 8
+    tags[274] = orientation
     pillow.fromarray(IMAGE).save(tmp_path / "a.png", exif=tags)
     with pillow.open(tmp_path / "a.png") as opened:
         found = as_image(opened)
-    assert found.shape == (7, 5, 3)
+    assert found.shape == ((7, 5, 3) if 5 <= orientation <= 8 else (5, 7, 3))
     np.testing.assert_array_equal(found, read_image(tmp_path / "a.png"))
+
+
+def test_a_file_that_pillow_cannot_read_to_its_end_is_one_error(tmp_path):
+    pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    pillow.fromarray(np.random.default_rng(0).integers(0, 256, (90, 90, 3), np.uint8)).save(tmp_path / "a.png")
+    (tmp_path / "a.png").write_bytes((tmp_path / "a.png").read_bytes()[:9000])
+    with pillow.open(tmp_path / "a.png") as opened, pytest.raises(DataError, match="Pillow cannot read the picture: "):
+        as_image(opened)
 
 
 def test_pillow_s_16_bits_count_whole_and_its_floats_are_refused():
