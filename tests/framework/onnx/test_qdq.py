@@ -446,6 +446,25 @@ def test_a_file_of_onnx_runtime_s_quantizer_has_its_whole_numbers(float_file, tm
             assert steps_between(found, wanted, scale).max() <= 1
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["QUInt8", "QInt8"])
+def test_a_file_that_rounds_by_what_it_sees_gives_what_onnx_runtime_does(float_file, tmp_path, kind):
+    """`quantize_dynamic`: ConvInteger and MatMulInteger behind DynamicQuantizeLinear."""
+    runtime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+    tool = pytest.importorskip("onnxruntime.quantization", reason="the package onnxruntime is not installed")
+    runtime.set_default_logger_severity(4)
+    path, x = str(tmp_path / "dynamic.onnx"), weights(1, 16, 16, 3, seed=10)
+    logging.disable(logging.WARNING)
+    try:
+        tool.quantize_dynamic(str(float_file), path, weight_type=tool.QuantType[kind])
+    finally:
+        logging.disable(logging.NOTSET)
+    assert any(node.op_type == "ConvInteger" for node in onnx.load(path).graph.node)
+    (found,) = Session(open_model(path)).run([x])
+    (wanted,) = ReferenceEvaluator(path).run(None, {onnx.load(path).graph.input[0].name: x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
 def test_the_session_runs_it_in_8_bits_too():
     file, x = File(), weights(1, 8, 6, 6)
     proto = file.model(layer(file, filters=4), 1, 8, 6, 6)
