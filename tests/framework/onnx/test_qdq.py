@@ -223,6 +223,18 @@ def test_a_sum_of_two_scales_is_one_operation(ending):
     assert steps_between(found, wanted, 0.017).max() <= 1
 
 
+@pytest.mark.parametrize("op", ["Conv", "Add"])
+def test_an_activation_that_turns_signs_stays_between_8_bits(op):
+    file, x = File(), weights(1, 8, 5, 5)
+    a = file.rounded("x", 0.02, 131)
+    b = file.weight(weights(8, 8, 1, 1))[0] if op == "Conv" else file.rounded(file.node("Neg", [a]), 0.013, 90)
+    y = file.node("LeakyRelu", [file.node(op, [a, b])], alpha=-0.5)
+    proto = file.model(file.rounded(y, 0.03, 100), 1, 8, 5, 5)
+    program = load(proto)
+    (found,), (wanted,) = run(program, x), ReferenceEvaluator(proto).run(None, {"x": x})
+    assert steps_between(found, wanted, 0.03).max() <= 1
+
+
 MOVES = {
     "MaxPool": {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 0, 0, 1]},
     "Transpose": {"perm": [0, 3, 1, 2]},
