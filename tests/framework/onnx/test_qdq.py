@@ -235,6 +235,15 @@ def test_an_activation_that_turns_signs_stays_between_8_bits(op):
     assert steps_between(found, wanted, 0.03).max() <= 1
 
 
+def test_a_sum_whose_steps_are_too_large_beside_those_of_its_result_stays_in_float32():
+    file, x = File(), weights(1, 8, 5, 5, seed=2) * np.float32(1e21)
+    a = file.rounded("x", 1e20, 131)
+    y = file.node("Add", [a, file.rounded(file.node("Neg", [a]), 1.5e20, 90)])
+    program = load(file.model(file.rounded(y, 1e-20, 100), 1, 8, 5, 5))
+    assert "too large beside those of its result, 1e-20" in explain(program)["fuse_qdq"].missed[0]
+    assert set(np.unique(np.rint(run(program, x)[0] / 1e-20))) <= {-100, 0, 155}
+
+
 MOVES = {
     "MaxPool": {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 0, 0, 1]},
     "Transpose": {"perm": [0, 3, 1, 2]},
