@@ -105,7 +105,8 @@ def _filters(node: Node, weight: Tensor, bias: Tensor | None, is_depthwise: bool
     w, steps = weight.numpy(), steps_of(node.x[1])
     assert steps is not None
     rest = _without_zero(node, w, steps, is_depthwise)
-    filters, terms = len(rest), []
+    filters = len(rest)
+    terms: list[Tensor] = []
     while not terms or rest.any():
         term = np.clip(rest, -128, 127).astype(np.int8)
         terms.append(to_tensor(term))
