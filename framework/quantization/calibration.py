@@ -44,6 +44,8 @@ def observe(
     count = 0
     for batch in batches:
         inputs = in_order(program, batch, count)
+        if inputs and not any(t.size for t in inputs):
+            raise AttributeValueError(f"quantize: calibration batch {count} is empty; leave it out")
         for part, compiled in parts:
             for v, tensor in zip(part, compiled.run(inputs), strict=True):
                 array = tensor.numpy()

@@ -63,6 +63,7 @@ def equalize(
         report.missed.append("no two layers stand behind each other, so nothing is equalised")
     else:
         seen = observe(new, [p.first.op.outputs[0] for p in pairs], calibration, Channels)
+        pairs = [pair for pair in pairs if len(seen[pair.first.op.outputs[0]].lows)]  # else it had no rows at all
         for pair in pairs:
             pair.look(seen[pair.first.op.outputs[0]], by)
         _balance(pairs)
@@ -181,7 +182,7 @@ class _Pair:
 
 def _balance(pairs: Sequence[_Pair]) -> None:
     for _ in range(SWEEPS):
-        if max(pair.step() for pair in pairs) < SETTLED:
+        if max((pair.step() for pair in pairs), default=0.0) < SETTLED:
             return
 
 

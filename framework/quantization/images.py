@@ -18,7 +18,7 @@ from framework.graph.passes.rewriter import Rewriter, shape_only
 from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.observers import Observer, bounds_of
-from framework.quantization.ranges import HEADROOM, SMALLEST, Places, Roles, Steps
+from framework.quantization.ranges import HEADROOM, LARGEST, SMALLEST, Places, Roles, Steps, not_held
 from framework.quantization.reconstruction import Written
 from framework.quantization.weights import (
     array_of,
@@ -79,13 +79,15 @@ class Images:
         return list(dict.fromkeys(v for v in read if not self._passes(self._producers.get(v)) or self._is_read(v)))
 
     def measure(self, seen: Mapping[Value, Observer], method: str) -> None:
-        """Chooses steps by what was seen; a convolution whose input was always 0 stays in float32."""
+        """Chooses steps by what was seen; what 8 bits have no steps for stays in float32."""
         self._seen, self._method = seen, method
-        dead = [op for op in self._program.block if op in self.convolutions and seen[image_of(op)].largest < SMALLEST]
-        for op in dead:
-            self._notes.append(f"{_label(op)} stays in float32: its input was 0 all through calibration")
-        self.convolutions -= set(dead)
+        for op in [op for op in self._program.block if op in self.convolutions]:
+            largest = seen[image_of(op)].largest
+            if not SMALLEST <= largest <= LARGEST:
+                self._notes.append(f"{_label(op)} stays in float32: its input {not_held(largest)}")
+                self.convolutions.remove(op)
         self._plan()
+        self.leave([v for v, observer in seen.items() if observer.largest > LARGEST])
         bounds = {v: bounds_of(observer, method) for v, observer in seen.items()}
         for group in self._groups():
             known = [bounds[v] for v in group if v in bounds]

@@ -64,7 +64,10 @@ class Observer:
             self.sides[1, 0] += flat.size
             return
         self._reach(largest)
-        bins = np.minimum((np.abs(flat) * np.float32(BINS / self.limit)).astype(np.int32), BINS - 1)
+        magnitudes = np.abs(flat)
+        if BINS / self.limit > float(np.finfo(np.float32).max):
+            magnitudes = magnitudes.astype(np.float64)
+        bins = np.minimum((magnitudes * (BINS / self.limit)).astype(np.int32), BINS - 1)
         bins[flat >= 0] += BINS
         self.sides += np.bincount(bins, minlength=2 * BINS).reshape(2, BINS)
 
@@ -91,7 +94,7 @@ class Channels:
     """The channels of one value, its last axis, over all batches.
 
     Attributes:
-        lows, highs: [C] the lowest and the highest value of each.
+        lows, highs: [C] the lowest and the highest value of each; of no channels where nothing was seen.
     """
 
     def __init__(self) -> None:

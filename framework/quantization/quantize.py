@@ -19,7 +19,7 @@ from framework.quantization.calibration import Batch, observe
 from framework.quantization.equalization import equalize
 from framework.quantization.images import Images, separate
 from framework.quantization.observers import METHODS, Observer, range_of
-from framework.quantization.ranges import HEADROOM, SYMMETRIC, Known, Places, Range, Steps
+from framework.quantization.ranges import HEADROOM, LARGEST, SYMMETRIC, Known, Places, Range, Steps, not_held
 from framework.quantization.reconstruction import AdaRound, Written, reconstruct
 from framework.quantization.weights import array_of, constant_of, rounded_rows, set_constant, widest
 
@@ -137,7 +137,7 @@ def ranges_of(
     found.images.measure(seen, method)
     ranges = []
     for i, v in inputs.items():
-        if (limit := range_of(seen[v], method)) >= SMALLEST_RANGE:
+        if SMALLEST_RANGE <= (limit := range_of(seen[v], method)) <= LARGEST:
             ranges.append(Range((f"{found.products[i]}:x",), Steps(float(np.float32(limit / SYMMETRIC)), 0)))
     for group in found.images.roles():
         if group.roles:
@@ -358,8 +358,8 @@ class _Rewrite:
         for i in chosen:
             op = program.block.ops[i]
             limit = limits.get(i)
-            if limit is not None and limit < SMALLEST_RANGE:
-                self.report.missed.append(f"{_label(op)} stays in float32: its input was 0 all through calibration")
+            if limit is not None and not SMALLEST_RANGE <= limit <= LARGEST:
+                self.report.missed.append(f"{_label(op)} stays in float32: its input {not_held(limit)}")
                 continue
             key = (_weight(op), _has_rows(op))
             if key not in weights:

@@ -11,9 +11,17 @@ import numpy as np
 from framework.graph.ir import Operation, Program, Value
 
 SMALLEST = 1e-25  # of a range: below, its steps leave what the operators take
+LARGEST = 1e30  # the same of a magnitude, above
 SYMMETRIC = 127  # the largest number of products, which have no zero
 WIDEST = 32767  # the largest number of 16 bits
 HEADROOM = 2.0  # 16 bits reach so many times as far as calibration saw, so that they cut next to nothing
+
+
+def not_held(largest: float) -> str:
+    """Why 8 bits do not hold a value of this largest magnitude."""
+    if largest > LARGEST:
+        return f"reached {largest:.3g} in calibration, and 8 bits hold up to {LARGEST:g}"
+    return "was 0 all through calibration"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framework import ops
+from framework.autograd.tape import recording
 from framework.graph.function import program
 from framework.nn.layer import parameter
 from framework.ops.dispatch import call_by_name
@@ -109,7 +110,7 @@ def learn(
         return float(np.mean((y.numpy().astype(np.float64) - target.numpy()) ** 2))
 
     before = error(nearest)
-    if not before:
+    if not 0 < before < float(np.finfo(np.float32).max):  # exact; or float32 does not hold the error, and cannot learn
         return Learnt(nearest, before, before)
     found = _found(stepped, size, places, np.flatnonzero(~held), before, steps, seed, more)
     return None if found is None else Learnt(found, before, error(found))
@@ -154,5 +155,6 @@ def _found(
         beta = BETAS[1] + (BETAS[0] - BETAS[1]) * (1 - max(done, 0))
         share = SHARE if done >= 0 else 0.0
         given = places.chosen(which[random.integers(0, len(which), PLACES)])
-        step(given, *(from_numpy(np.array(value, np.float32)) for value in (beta, share)))
+        with recording(True):  # whatever the caller does with gradients
+            step(given, *(from_numpy(np.array(value, np.float32)) for value in (beta, share)))
     return np.asarray(np.clip(floor + (part().numpy() >= 0.5), -limit, limit), np.int8)

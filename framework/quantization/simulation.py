@@ -240,7 +240,8 @@ def _learned(ranges: Sequence[Range], factors: Tensor, sizes: np.ndarray) -> Ten
     LSQ, where it is divided by sqrt(numbers of a sample * levels) (Esser et al. 2020, section 2.2).
     """
     first = np.array([found.steps.scale for found in ranges])
-    share = from_numpy((1 / (np.sqrt(sizes * LEVELS) * first**2)).astype(np.float32))
+    share = 1 / (np.sqrt(sizes * LEVELS) * first**2)
+    share = from_numpy(np.minimum(share, np.finfo(np.float32).max).astype(np.float32))  # infinity times 0 is a NaN
     here = factors.detach()
     factors = here + (factors - here) * share
     return ops.maximum(from_numpy(first.astype(np.float32)) * ops.abs(factors), SMALLEST)

@@ -226,8 +226,9 @@ def _applied(converter: registry.Converter, node: Node, inputs: Sequence[Any]) -
     if converter.eight == "own":
         return as_list(converter.function(node, *inputs))
     if converter.eight == "moves":
-        found = as_list(converter.function(node, *[_same(node, x, t) for x, t in zip(inputs, node.x, strict=True)]))
-        return found
+        same = [in_steps_of(node.y[0], node, x, t) for x, t in zip(inputs, node.x, strict=True)]
+        found = as_list(converter.function(node, *same))
+        return [in_steps_of(t, node, y, node.y[0]) for y, t in zip(found, node.y, strict=False)]
     wide = [
         dequantized(x, s) if x is not None and (s := steps_of(t)) is not None else x
         for x, t in zip(inputs, node.x, strict=True)
@@ -239,13 +240,13 @@ def _applied(converter: registry.Converter, node: Node, inputs: Sequence[Any]) -
     ]
 
 
-def _same(node: Node, x: Any, given: TensorText | None) -> Any:
-    """8-bit numbers in the steps of the node's result, where they have others."""
-    before, after = steps_of(given), steps_of(node.y[0])
+def in_steps_of(result: TensorText, node: Node, x: Any, given: TensorText | None) -> Any:
+    """8-bit numbers of `given` in the steps of `result`, where it has others."""
+    before, after = steps_of(given), steps_of(result)
     if x is None or before is None or after is None or x.dtype not in EIGHT:
         return x
     equal = np.array_equal(before.scale, after.scale) and np.array_equal(before.zero, after.zero)
-    return x if equal and x.dtype == node.y[0].dtype else quantized(node, dequantized(x, before), node.y[0])
+    return x if equal and x.dtype == result.dtype else quantized(node, dequantized(x, before), result)
 
 
 def as_list(out: Any) -> Sequence[Any]:

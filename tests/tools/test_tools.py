@@ -195,6 +195,12 @@ def test_a_model_is_exported_in_8_bits_and_evaluated(run, tmp_path, mode):
     assert json.loads(out)["score"] == pytest.approx(whole["score"], abs=0.01)
 
 
+def test_an_export_of_which_nothing_is_in_8_bits_says_so_and_tells_no_speed(run, tmp_path):
+    code, out, err = call(export, run, "--output", tmp_path / "int8", "--quantize", "dynamic")
+    assert (code, err) == (0, "") and "weights only" in out and "speed" not in out
+    assert "\nno products, tables and convolutions in 8 bits: the export is the float32 model" in out
+
+
 def test_an_export_says_what_was_equalised_and_learnt(run, tmp_path):
     words = (run.parent / "toy.yml", "--runs", tmp_path, "--name", "wide", "-o", "model.width=128")
     assert call(train, *words)[0] == 0

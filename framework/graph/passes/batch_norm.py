@@ -197,7 +197,7 @@ class _Forward:
         return op.name in self.norm.info.choices("activation") and self.activation is None
 
     def _obstacle(self, y: Value, follower: Operation) -> str:
-        if follower.name != "add" and _slope(follower) < 0:
+        if follower.name != "add" and not _slope(follower) >= 0:
             return "its slope is negative"
         if self.readers.only(y) is not follower:
             return self.readers.why_not_only(y, follower)

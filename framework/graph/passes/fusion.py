@@ -197,7 +197,12 @@ def finish_convolutions(program: Program, names: Collection[str] = ("conv2d",)) 
 
 def is_ending(op: Operation, info: registry.OpInfo) -> bool:
     """Whether operator `info` may end in what this operation computes."""
-    return not op.info.derivative_of and activation_name(op) in info.choices("activation")
+    return not op.info.derivative_of and activation_name(op) in info.choices("activation") and not _falls(op)
+
+
+def _falls(op: Operation) -> bool:
+    """Whether it is a leaky ReLU that turns signs, or gives NaN: no operator ends in one."""
+    return op.name == "leaky_relu" and not op.attr("slope") >= 0
 
 
 def _is_add(op: Operation) -> bool:
@@ -292,6 +297,8 @@ def _as_activation(op: Operation, follower: Operation) -> Operation | str:
         return _ends_in(op)
     if activation_name(follower) not in op.info.choices("activation"):
         return f"{op.name} ends in {', '.join(op.info.choices('activation')[1:])} only"
+    if _falls(follower):
+        return "its slope is negative"
     slope = follower.attr("slope") if follower.name == "leaky_relu" else op.attr("slope")
     attrs = op.with_attrs(activation=activation_name(follower), slope=slope)
     return Operation(op.info, op.inputs, follower.outputs, attrs, op.where)

@@ -102,7 +102,7 @@ class _Sinker:
         if v in self.sunk and self.sunk[v][1] == perm:
             return self.sunk[v][0]
         if len(v.shape) == 0:
-            return v
+            return self._plain(v)
         full = v
         for _ in range(len(perm) - len(v.shape)):
             full = self.rewriter.emit("expand_dims", [full], where, axis=0)

@@ -173,6 +173,8 @@ class _Writer(Rewriter):
         other = None if residual is None else self._held.get(residual)
         steps = self._wanted(y) if residual is None or other is not None else None
         self._check(op, q, scale, x, steps)
+        if other is not None and steps is not None:
+            self._expect_steps(steps[0], other)
         axes = 4 - len(y.shape)
         inputs = [
             self._image(x.q, axes, op.where),
@@ -209,6 +211,10 @@ class _Writer(Rewriter):
         if not all((np.abs(v) < most).all() for v in ends):  # a NaN is not either
             raise _Misfit("its weights or biases are not finite in steps of its result")
 
+    def _expect_steps(self, y_scale: float, *given: _Held) -> None:
+        if any(held.scale / y_scale > float(np.finfo(np.float32).max) for held in given):
+            raise _Misfit(f"steps of what it adds are too large beside those of its result, {y_scale:.4g}")
+
     def _sum(self, op: Operation) -> bool:
         """A sum of two 8-bit images, and the activation behind it."""
         a, b = (self._held.get(_given(op, i)) for i in (0, 1))
@@ -224,6 +230,7 @@ class _Writer(Rewriter):
             return False
         if a is None or b is None:
             raise _Misfit("only one of its summands is in 8 bits")
+        self._expect_steps(steps[0], a, b)
         if not self.program.equal_shapes(_given(op, 0), _given(op, 1)):
             raise _Misfit("its summands are not of one shape at all times")
         self.program.assume_equal_shapes(_given(op, 0), _given(op, 1))

@@ -17,6 +17,8 @@ from framework.tflite.interpreter import Node, dequantized, one, quantized, step
 from framework.tflite.operators.common import activated
 from framework.tflite.reading import Steps, TensorText
 
+_SLACK = 0.01  # of a bias' scale, which files have rounded
+
 
 @dataclass(frozen=True)
 class Window:
@@ -30,9 +32,9 @@ class Window:
 
 @dataclass(frozen=True)
 class _Filters:
-    """Weights without their zero point, [K, R, S, C / groups], as one or two terms of int8 each.
+    """Weights without their zero point, [K, R, S, C / groups], as one or more terms of int8 each.
 
-    uint8 weights with a zero point need 9 bits: what is beyond int8 becomes a second term.
+    uint8 weights with a zero point need 9 bits: what is beyond int8 becomes a second term, and a third for +-255.
 
     Attributes:
         ones: [K] float32, in the place of scales.
@@ -66,7 +68,9 @@ def convolved(
         )
         for term in filters.terms
     ]
-    sums = parts[0] if len(parts) == 1 else ops.add(*parts)
+    sums = parts[0]
+    for part in parts[1:]:
+        sums = sums + part
     return requantized(node, sums, filters.factors, filters.bias)
 
 
@@ -100,13 +104,13 @@ def _rounded(v: np.float32) -> int:
 def _filters(node: Node, weight: Tensor, bias: Tensor | None, is_depthwise: bool) -> _Filters:
     w, steps = weight.numpy(), steps_of(node.x[1])
     assert steps is not None
-    wide = _without_zero(node, w, steps, is_depthwise)
-    first = np.clip(wide, -128, 127)
-    rest = wide - first
-    if np.abs(rest).max(initial=0) > 127:
-        raise node.fail("its weights less their zero point leave [-255, 254]")
-    terms = [to_tensor(term.astype(np.int8)) for term in ([first, rest] if rest.any() else [first])]
-    filters = len(wide)
+    rest = _without_zero(node, w, steps, is_depthwise)
+    filters = len(rest)
+    terms: list[Tensor] = []
+    while not terms or rest.any():
+        term = np.clip(rest, -128, 127).astype(np.int8)
+        terms.append(to_tensor(term))
+        rest = rest - term
     factors = np.broadcast_to(_factors(node, steps), filters).astype(np.float64)
     return _Filters(terms, to_tensor(np.ones(filters, np.float32)), to_tensor(factors), _bias(node, bias, filters))
 
@@ -138,7 +142,25 @@ def _bias(node: Node, bias: Tensor | None, filters: int) -> Tensor | None:
     b = node.host(bias, "bias")
     if b.shape != (filters,) or b.dtype != np.int32:
         raise node.fail(f"its bias is {b.dtype} of shape {list(b.shape)}; int32 of [{filters}] is taken")
+    _expect_steps_of_sums(node)
     return to_tensor(b)
+
+
+def _expect_steps_of_sums(node: Node) -> None:
+    """Refuses a bias whose numbers stand for others than those of the sums, to which they are added as they are."""
+    given, weights = node.x[2], steps_of(node.x[1])
+    stated = given.steps if given is not None else None
+    if stated is None or weights is None:
+        return
+    if stated.zero.any():
+        raise node.fail(f"its bias has the zero point {stated.zero.flat[0]}; 0 is taken, as the sums have it")
+    wanted = one(node, node.x[0])[0] * weights.scale.astype(np.float64)
+    comparable = wanted.size in (1, stated.scale.size)
+    if comparable and (np.abs(stated.scale - wanted) > _SLACK * wanted).any():
+        raise node.fail(
+            f"its bias is in steps of {stated.scale.flat[0]:.4g}, and the sums are in steps of {wanted.flat[0]:.4g}, "
+            "the scale of the input times that of the weights; the file contradicts itself"
+        )
 
 
 def cut(node: Node, y: Tensor) -> Tensor:

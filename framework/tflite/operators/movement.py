@@ -87,7 +87,7 @@ def unpack(node: Node, x: Tensor) -> tuple[Tensor, ...]:
     return tuple(ops.squeeze(part, axis=axis) for part in ops.split(x, axis=axis, sizes=[1] * count))
 
 
-@tflite_op("SPLIT", eight="own")
+@tflite_op("SPLIT", eight="moves")
 def split(node: Node, axis: Tensor, x: Tensor) -> tuple[Tensor, ...]:
     """As many equal parts as there are results."""
     (at,) = node.ints(axis, "axis")
@@ -98,7 +98,7 @@ def split(node: Node, axis: Tensor, x: Tensor) -> tuple[Tensor, ...]:
     return tuple(ops.split(x, axis=at, sizes=[extent // parts] * parts))
 
 
-@tflite_op("SPLIT_V", eight="own")
+@tflite_op("SPLIT_V", eight="moves")
 def split_v(node: Node, x: Tensor, sizes: Tensor, axis: Tensor) -> tuple[Tensor, ...]:
     """Parts of the sizes given; -1 is the rest."""
     (at,) = node.ints(axis, "axis")
@@ -144,7 +144,7 @@ def strided_slice(node: Node, x: Tensor, begin: Tensor, end: Tensor, strides: Te
     return y
 
 
-@tflite_op("PAD", "PADV2", eight="own")
+@tflite_op("PAD", "PADV2", eight="moves")
 def pad(node: Node, x: Tensor, pads: Tensor, value: Tensor | None = None) -> Tensor:
     """With more elements before and after: zeros, which 8 bits have as their zero point, or `value`."""
     counts = _pads(node, x, pads)
@@ -245,7 +245,7 @@ def _block(node: Node) -> int:
     return b
 
 
-@tflite_op("SPACE_TO_BATCH_ND", eight="own")
+@tflite_op("SPACE_TO_BATCH_ND", eight="moves")
 def space_to_batch(node: Node, x: Tensor, block: Tensor, pads: Tensor) -> Tensor:
     """[N, H * a, W * b, C] -> [a * b * N, H, W, C] after padding, as dilated convolutions of old files have it."""
     blocks = _blocks(node, block, x)

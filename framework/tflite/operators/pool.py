@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework import ops
 from framework.tensors import Tensor
-from framework.tflite.interpreter import Node, steps_of
+from framework.tflite.interpreter import Node, in_steps_of, steps_of
 from framework.tflite.operators.common import activated, pads_of, positive, shape_of
 from framework.tflite.operators.eight import cut, eight_of
 from framework.tflite.registry import tflite_op
@@ -16,6 +16,7 @@ _MOST_PIXELS = 1 << 13  # of a window whose mean float32 rounds as the exact one
 def average_pool(node: Node, x: Tensor) -> Tensor:
     """The mean of the pixels in each window, without padding; of 8-bit numbers their exact sum, rounded once."""
     kernel, stride, padding = _pooling(node, x)
+    x = in_steps_of(node.y[0], node, x, node.x[0])
     if steps_of(node.x[0]) is None:
         return activated(node, _means(x, kernel, stride, padding))
     pixels = kernel[0] * kernel[1]
@@ -33,6 +34,7 @@ def _means(x: Tensor, kernel: list[int], stride: list[int], padding: list[int]) 
 def max_pool(node: Node, x: Tensor) -> Tensor:
     """The largest pixel of each window."""
     kernel, stride, padding = _pooling(node, x)
+    x = in_steps_of(node.y[0], node, x, node.x[0])
     y = ops.max_pool2d(x, kernel=kernel, stride=stride, padding=padding)
     return activated(node, y) if steps_of(node.x[0]) is None else cut(node, y)
 

@@ -16,12 +16,14 @@ _BITS = 10  # of a weight between two pixels of 8 bits
 
 @tflite_op("RESIZE_BILINEAR", eight="own")
 def resize_bilinear(node: Node, x: Tensor, size: Tensor) -> Tensor:
-    """Linear interpolation; of 8-bit numbers with 10 bits a weight, as TensorFlow Lite's reference has it.
+    """Linear interpolation; as TensorFlow Lite's reference has it, of int8 with 10 bits a weight, of uint8 in float32.
 
     8-bit numbers keep their steps, whatever the file states for the result.
     """
     wanted, align, middle = _target(node, x, size)
     in_eight = steps_of(node.x[0]) is not None
+    if in_eight and x.dtype == "uint8":
+        return _resized_uint8(x, wanted, align, middle)
     if not in_eight and align != middle:
         return ops.resize_bilinear(x, size=wanted, align_corners=align)
     y = ops.cast(x, dtype="int32") if in_eight else x
@@ -30,6 +32,34 @@ def resize_bilinear(node: Node, x: Tensor, size: Tensor) -> Tensor:
         y = _between(y, axis, *places)
     # Sums have 8 + 2 * _BITS bits, which int32 and float64 hold.
     return eight_of(node, ops.cast(y, dtype="float64") * 0.5 ** (2 * _BITS)) if in_eight else y
+
+
+def _resized_uint8(x: Tensor, wanted: list[int], align: bool, middle: bool) -> Tensor:
+    """The weighted sum of four pixels, a half more, without its fraction: each step rounded as the reference does."""
+    images, parts = [ops.cast(x, dtype="float32")], []
+    for axis in (1, 2):
+        extent, count = x.shape[axis], wanted[axis - 1]
+        place = _places(extent, count, align, middle)
+        low = np.maximum(np.floor(place), 0).astype(np.int64)
+        high = np.minimum(np.ceil(place), extent - 1).astype(np.int64)
+        share = (place - low.astype(np.float32)).reshape([-1] + [1] * (x.ndim - axis - 1))
+        parts.append((to_tensor(np.float32(1) - share), to_tensor(share)))
+        images = [ops.gather(image, to_tensor(at), axis=axis) for at in (low, high) for image in images]
+    rows, columns = parts
+    total: Tensor | None = None
+    for number, image in enumerate(images):  # top left, bottom left, top right, bottom right
+        term = image * rows[number % 2] * columns[number // 2]
+        total = term if total is None else total + term
+    assert total is not None
+    return ops.cast(ops.floor(total + 0.5), dtype="uint8")
+
+
+def _places(extent: int, wanted: int, align: bool, middle: bool) -> np.ndarray:
+    """[wanted] float32: where new pixels lie among the old ones; see `places_of`."""
+    at = np.arange(wanted, dtype=np.float32)
+    less = 1 if align and wanted > 1 else 0
+    scale = np.float32(extent - less) / np.float32(wanted - less)
+    return (at + np.float32(0.5)) * scale - np.float32(0.5) if middle else at * scale
 
 
 def _target(node: Node, x: Tensor, size: Tensor) -> tuple[list[int], bool, bool]:

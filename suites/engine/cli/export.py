@@ -69,8 +69,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:
-            said = f"{len(done.quantized.matched)} products, tables and convolutions in 8 bits"
-            fast = [] if done.speed is None else speed_said(done.speed, a.fastest)
+            count = len(done.quantized.matched)
+            said = f"{count or 'no'} products, tables and convolutions in 8 bits"
+            said += "" if count else ": the export is the float32 model, no smaller and no faster"
+            fast = [] if done.speed is None or not count else speed_said(done.speed, a.fastest)
             print("\n".join([said, *done.quantized.missed, *done.rounding, *fast]))
         if seal is not None:
             made = [word for word, key in (("signed", a.sign), ("encrypted", a.encrypt)) if key]

@@ -91,8 +91,69 @@ def test_a_vector_meets_a_transposition_whose_extents_are_0(shape):
     assert function(np.ones(shape, np.float32)).shape == shape[::-1]
 
 
+def test_one_number_of_a_transposed_image_meets_the_image():
+    """As dynamic quantisation has it: the range of all, and each number in steps of it."""
+
+    def f(x):
+        y = ops.transpose(x, perm=TO_BACK)
+        return y / (ops.max(y) - ops.minimum(ops.min(y), 0.0))
+
+    sunk(f)
+
+
 def test_the_report_says_which_operations_were_moved():
     program = framework.program(
         lambda x: ops.relu(ops.transpose(x, perm=TO_BACK)), pass_names=("sink_transposes",)
     ).program_for(image())
     assert "relu" in program.explain()["sink_transposes"].matched[0]
+
+
+def random_function(seed):
+    """A function of an image: transpositions, reductions, broadcasts, joins and cuts, at random."""
+    rng = np.random.default_rng(seed)
+    choices = rng.integers(0, 1 << 30, 256).tolist()
+
+    def f(x):
+        left, pool = list(choices), [x, ops.transpose(x, perm=TO_BACK)]
+
+        def below(n):
+            return left.pop() % n
+
+        for _ in range(3 + below(6)):
+            y = pool[below(len(pool))]
+            axis = below(max(y.ndim, 1))
+            kind = below(9)
+            if kind < 2:
+                perm = sorted(range(y.ndim), key=lambda i: (i * 7 + axis * 3) % 5)
+                y = ops.transpose(y, perm=perm) if y.ndim else y
+            elif kind == 2:
+                reduce = (ops.max, ops.mean, ops.sum)[below(3)]
+                y = reduce(y, axes=[] if below(2) else [axis], keepdims=bool(below(2))) if y.ndim else y
+            elif kind == 3:
+                others = [z for z in pool if z.ndim == 0 or broadcasts(z.shape, y.shape)]
+                other = others[below(len(others))] if others else y
+                y = (ops.add, ops.maximum, ops.mul)[below(3)](*((y, other) if below(2) else (other, y)))
+            elif kind == 4:
+                y = ops.concat([y, ops.relu(y)], axis=axis) if y.ndim else y
+            elif kind == 5:
+                y = ops.slice(y, starts=[0], ends=[1 + below(y.shape[axis])], axes=[axis]) if y.ndim else y
+            elif kind == 6:
+                y = ops.pad(y, pads=[below(2) for _ in range(2 * y.ndim)]) if y.ndim else y
+            elif kind == 7:
+                y = ops.softmax(y, axis=axis) if y.ndim else y
+            else:
+                y = ops.where(ops.greater(y, 0.0), y, ops.exp(ops.minimum(y, 0.0)))
+            pool.append(y)
+        return pool[-1], pool[len(pool) // 2], pool[-2]
+
+    return f
+
+
+def broadcasts(a, b):
+    return len(a) <= len(b) and all(m in (1, n) for m, n in zip(a[::-1], b[::-1], strict=False))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_programs_compute_the_same(part):
+    for seed in range(part, 1000, 4):
+        sunk(random_function(seed))

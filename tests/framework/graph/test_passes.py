@@ -67,6 +67,16 @@ def test_bias_and_activation_become_an_epilogue():
     np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("slope", [-0.5, float("nan")])
+@pytest.mark.parametrize("fixed", [passes.INFERENCE_PASSES, ["fuse_bias", "fuse_residual", "fuse_activation"]])
+def test_no_operator_ends_in_a_leaky_relu_that_turns_signs(slope, fixed):
+    """Files have them; operators refuse such a slope."""
+    w, filters, x = state(np.eye(3)), state(np.ones((3, 1, 1, 3))), -np.ones((1, 2, 2, 3), np.float32)
+    for f in (lambda x: ops.matmul(x, w), lambda x: ops.conv2d(x, filters) + ops.conv2d(x, filters)):
+        a, b, *_ = before_and_after(lambda x, f=f: ops.leaky_relu(f(x), slope=slope), x, fixed)
+        np.testing.assert_allclose(a, b)
+
+
 def test_a_residual_becomes_an_epilogue_at_the_place_of_its_addition():
     w, w2, bias = state(np.eye(3) * 0.5), state(np.eye(3)), state([0.1, -0.2, 0.3])
 

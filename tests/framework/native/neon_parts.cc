@@ -104,6 +104,22 @@ void dot(const char* name) {
       const Bytes together = packed_bytes(bytes);
       for (int i = 0; i < 16; ++i) check(together[i] == bytes[i / 4][i % 4], "packed_bytes", i);
     }
+    if constexpr (requires(const Bytes(&rows)[D::kGroup], Int32s(&to)[2]) { D::groups_of_words(rows, to); }) {
+      int16_t channels[D::kGroup][8];
+      for (auto& row : channels)
+        for (auto& x : row) any(x, -32767, 32767);
+      Bytes rows[D::kGroup];
+      std::memcpy(rows, channels, sizeof rows);
+      Int32s groups[2], sums[2];
+      D::groups_of_words(rows, groups);
+      for (int v = 0; v < 2; ++v) sums[v] = D::add(start, groups[v], D::weights(weights));
+      const Int32s ordered[] = {in_order<0>(sums), in_order<1>(sums)};
+      for (int c = 0; c < 8; ++c) {
+        int32_t sum = start[c % 4];
+        for (int i = 0; i < D::kGroup; ++i) sum += channels[i][c] * weights[c % 4 * D::kGroup + i];
+        check(ordered[c / 4][c % 4] == sum, "sums of words", turn, c);
+      }
+    }
   }
 }
 

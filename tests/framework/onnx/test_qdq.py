@@ -223,6 +223,27 @@ def test_a_sum_of_two_scales_is_one_operation(ending):
     assert steps_between(found, wanted, 0.017).max() <= 1
 
 
+@pytest.mark.parametrize("op", ["Conv", "Add"])
+def test_an_activation_that_turns_signs_stays_between_8_bits(op):
+    file, x = File(), weights(1, 8, 5, 5)
+    a = file.rounded("x", 0.02, 131)
+    b = file.weight(weights(8, 8, 1, 1))[0] if op == "Conv" else file.rounded(file.node("Neg", [a]), 0.013, 90)
+    y = file.node("LeakyRelu", [file.node(op, [a, b])], alpha=-0.5)
+    proto = file.model(file.rounded(y, 0.03, 100), 1, 8, 5, 5)
+    program = load(proto)
+    (found,), (wanted,) = run(program, x), ReferenceEvaluator(proto).run(None, {"x": x})
+    assert steps_between(found, wanted, 0.03).max() <= 1
+
+
+def test_a_sum_whose_steps_are_too_large_beside_those_of_its_result_stays_in_float32():
+    file, x = File(), weights(1, 8, 5, 5, seed=2) * np.float32(1e21)
+    a = file.rounded("x", 1e20, 131)
+    y = file.node("Add", [a, file.rounded(file.node("Neg", [a]), 1.5e20, 90)])
+    program = load(file.model(file.rounded(y, 1e-20, 100), 1, 8, 5, 5))
+    assert "too large beside those of its result, 1e-20" in explain(program)["fuse_qdq"].missed[0]
+    assert set(np.unique(np.rint(run(program, x)[0] / 1e-20))) <= {-100, 0, 155}
+
+
 MOVES = {
     "MaxPool": {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 0, 0, 1]},
     "Transpose": {"perm": [0, 3, 1, 2]},
@@ -444,6 +465,25 @@ def test_a_file_of_onnx_runtime_s_quantizer_has_its_whole_numbers(float_file, tm
             x = weights(1, 16, 16, 3, seed=seed)
             (found,), (wanted,) = run(program, x), session.run(None, {name: x})
             assert steps_between(found, wanted, scale).max() <= 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["QUInt8", "QInt8"])
+def test_a_file_that_rounds_by_what_it_sees_gives_what_onnx_runtime_does(float_file, tmp_path, kind):
+    """`quantize_dynamic`: ConvInteger and MatMulInteger behind DynamicQuantizeLinear."""
+    runtime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+    tool = pytest.importorskip("onnxruntime.quantization", reason="the package onnxruntime is not installed")
+    runtime.set_default_logger_severity(4)
+    path, x = str(tmp_path / "dynamic.onnx"), weights(1, 16, 16, 3, seed=10)
+    logging.disable(logging.WARNING)
+    try:
+        tool.quantize_dynamic(str(float_file), path, weight_type=tool.QuantType[kind])
+    finally:
+        logging.disable(logging.NOTSET)
+    assert any(node.op_type == "ConvInteger" for node in onnx.load(path).graph.node)
+    (found,) = Session(open_model(path)).run([x])
+    (wanted,) = ReferenceEvaluator(path).run(None, {onnx.load(path).graph.input[0].name: x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
 
 
 def test_the_session_runs_it_in_8_bits_too():

@@ -100,6 +100,14 @@ def test_simulation_has_the_bits_of_the_kernels(case, seed):
     assert not np.array_equal(found, other)  # factors count
 
 
+@pytest.mark.parametrize("size", [1e-23, 1e-12, 1e12, 1e20])
+def test_inputs_of_any_size_have_the_bits_of_the_kernels(size):
+    layer, x = named(Images()), normal(2, 20, 24, 3, scale=size)
+    ranges = ranges_of(traced(layer, x), [[x]], smallest=0)
+    found, expected, _ = bits(layer, x, ranges, factors_of(ranges, 1))
+    assert np.isfinite(expected).all() and found.tobytes() == expected.tobytes()
+
+
 def test_other_shapes_than_those_of_calibration_have_the_same_bits():
     layer = named(Images())
     x = normal(1, 16, 16, 3)

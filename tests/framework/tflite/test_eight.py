@@ -108,6 +108,80 @@ def test_resizing_weighs_pixels_with_ten_bits():
     np.testing.assert_array_equal(run(file, x)[0], (both + 2) // 4)
 
 
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("middle", [False, True])
+def test_resizing_of_uint8_rounds_float32_as_the_reference_does(align, middle):
+    """A half more, without its fraction; LiteRT gives the same bits (see test_peers.py)."""
+    if align and middle:
+        return
+    x = octets(2, 5, 7, 3, dtype="uint8")
+    size = np.array([11, 4], np.int32)
+    file = single("RESIZE_BILINEAR", [("uint8", x.shape, steps(0.1, 9)), size], [2, 11, 4, 3], "uint8", steps(0.1, 9),
+                  align_corners=align, half_pixel=middle)  # fmt: skip
+    f32 = np.float32
+    places = []
+    for extent, wanted in zip(x.shape[1:3], size, strict=True):
+        scale = f32(extent - align) / f32(wanted - align)
+        at = np.arange(wanted).astype(f32)
+        at = (at + f32(0.5)) * scale - f32(0.5) if middle else at * scale
+        low = np.maximum(np.floor(at), 0).astype(int)
+        places.append((low, np.minimum(np.ceil(at), extent - 1).astype(int), at - low.astype(f32)))
+    (top, bottom, v), (left, right, u) = places
+    v, u, image = v[:, None, None], u[:, None], x.astype(f32)
+    y = image[:, top][:, :, left] * (1 - v) * (1 - u) + image[:, bottom][:, :, left] * v * (1 - u)
+    y = y + image[:, top][:, :, right] * (1 - v) * u + image[:, bottom][:, :, right] * v * u
+    np.testing.assert_array_equal(run(file, x), np.floor(y + f32(0.5)).astype(np.uint8))
+
+
+def test_uint8_weights_of_one_sign_are_taken():
+    """255 less a zero point of 0 needs three terms of 8 bits."""
+    x, weight = octets(2, 1, 3, 4, dtype="uint8"), octets(6, 1, 1, 4, dtype="uint8")
+    weight[0], weight[1] = 255, 0
+    for zero in (0, 255):
+        w = (weight, steps(0.01, zero))
+        file = single("CONV_2D", [("uint8", x.shape, steps(0.02, 5)), w, None], [2, 1, 3, 6], "uint8", steps(0.3, 100),
+                      padding="VALID", stride_h=1, stride_w=1)  # fmt: skip
+        sums = (x.astype(np.int64) - 5) @ (weight[:, 0, 0].astype(np.int64) - zero).T
+        factor = np.float64(np.float32(0.02) * np.float32(0.01)) / np.float64(np.float32(0.3))
+        np.testing.assert_array_equal(run(file, x), as_reference(sums, factor, 100, "uint8"))
+
+
+@pytest.mark.parametrize(("stated", "match"), [
+    (steps(0.0006), "its bias is in steps of 0.0006, and the sums are in steps of 0.0002"),
+    (steps(0.0002, 7), "its bias has the zero point 7"),
+])  # fmt: skip
+def test_a_bias_in_other_steps_than_the_sums_is_refused(stated, match):
+    bias = (np.arange(3, dtype=np.int32), stated)
+    file = single("FULLY_CONNECTED", [("int8", [2, 4], steps(0.02)), (octets(3, 4), steps(0.01)), bias], [2, 3], "int8",
+                  steps(0.1))  # fmt: skip
+    with pytest.raises(NotSupportedError, match=match):
+        Session(open_model(file)).run([octets(2, 4)])
+
+
+def test_results_in_other_steps_than_what_is_moved_are_brought_to_them():
+    """Each part of a split has its own; so have the results of pooling."""
+    x = octets(1, 2, 2, 6)
+    f = File()
+    y = [f.tensor(name, "int8", [1, 2, 2, 3], **own) for name, own in (("a", steps(0.1, 3)), ("b", steps(0.2, -4)))]
+    f.node(
+        "SPLIT", [f.constant("axis", np.array(3, np.int32)), f.given("x", "int8", x.shape, **steps(0.1, 3))], y, count=2
+    )
+    first, second = Session(open_model(f.bytes(*y))).run([x])
+    np.testing.assert_array_equal(first, x[..., :3])
+    wanted = np.clip(np.rint((x[..., 3:].astype(np.float32) - 3) * np.float32(0.1) / np.float32(0.2)) - 4, -128, 127)
+    np.testing.assert_array_equal(second, wanted)
+    pads = np.array([[0, 0], [1, 0], [0, 0], [0, 0]], np.int32)
+    file = single("PAD", [("int8", x.shape, steps(0.1, 3)), pads], [1, 3, 2, 6], "int8", steps(0.2, -4))
+    padded = run(file, x)
+    np.testing.assert_array_equal(padded[:, :1], np.full((1, 1, 2, 6), -4))
+    np.testing.assert_array_equal(padded[:, 1:, :, 3:], wanted)
+    for op, pooled in (("MAX_POOL_2D", x.max((1, 2))), ("AVERAGE_POOL_2D", x.astype(np.float64).mean((1, 2)))):
+        file = single(op, [("int8", x.shape, steps(0.1, 3))], [1, 1, 1, 6], "int8", steps(0.2, -4), padding="VALID",
+                      stride_h=1, stride_w=1, filter_h=2, filter_w=2)  # fmt: skip
+        wanted = np.clip((pooled - 3) / 2 - 4, -128, 127)
+        assert np.abs(run(file, x)[:, 0, 0] - wanted).max() <= 1
+
+
 def test_what_is_joined_is_brought_to_the_steps_of_the_result():
     a, b = octets(2, 3), octets(2, 3)
     file = single("CONCATENATION", [("int8", [2, 3], steps(0.1)), ("int8", [2, 3], steps(0.2, 4))], [4, 3], "int8",

@@ -45,6 +45,16 @@ Activation activation_of(const KernelContext& c) { return static_cast<Activation
 // a / b rounded once.
 float ratio(double a, double b) { return static_cast<float>(a / b); }
 
+// What a step of an 8-bit input is in steps of y: infinity times 0 would be a NaN.
+float steps_of_y(const KernelContext& c, const std::string& name, double y_scale) {
+  const double scale = c.attr<double>(name + "_scale");
+  const float factor = ratio(scale, y_scale);
+  if (!std::isfinite(factor))
+    fail(ErrorKind::kNumerics, c.op().name, ": ", name, "_scale ", scale, " is too large beside y_scale ", y_scale,
+         "; float32 does not hold how many steps of y one step of ", name, " is");
+  return factor;
+}
+
 int32_t zero_of_y(const KernelContext& c, const Tensor& y) {
   return static_cast<int32_t>(c.attr<int64_t>("y_zero")) + (y.dtype() == DType::kI8 ? 128 : 0);
 }
@@ -99,7 +109,7 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
     residual.emplace(c, "residual");
     end.residual8 = residual->data;
     end.residual_zero = residual->zero;
-    end.residual_factor = ratio(c.attr<double>("residual_scale"), y_scale);
+    end.residual_factor = steps_of_y(c, "residual", y_scale);
   }
   if (bytes)
     end.y8 = static_cast<uint8_t*>(y.raw());
@@ -143,14 +153,14 @@ PADDOCK_CPU_KERNEL(quantized_add) {
   const Tensor& y = c.out(0);
   const UnsignedInput a(c, "a"), b(c, "b");
   const double y_scale = c.attr<double>("y_scale");
-  const float a_factor = ratio(c.attr<double>("a_scale"), y_scale);
+  const float a_factor = steps_of_y(c, "a", y_scale);
   Requantize end;
   end.activation = activation_of(c);
   end.slope = c.attr<float>("slope");
   end.six = ratio(6, y_scale);
   end.residual8 = b.data;
   end.residual_zero = b.zero;
-  end.residual_factor = ratio(c.attr<double>("b_scale"), y_scale);
+  end.residual_factor = steps_of_y(c, "b", y_scale);
   end.y8 = static_cast<uint8_t*>(y.raw());
   end.zero = zero_of_y(c, y);
   const auto a_zero = static_cast<float>(a.zero);

@@ -173,6 +173,8 @@ spec(
         refused(AttributeValueError, "the plain sums; take activation 'none'", dtype="int32", activation="relu"),
         refused(AttributeValueError, "the plain sums; add the bias", (3, scales(8)), dtype="int32"),
         refused(NumericsError, "channel 0 has the factor inf", (2, np.full(8, np.inf))),
+        refused(NumericsError, "residual_scale 1e.20 is too large beside y_scale 1e-20", (4, octets(1, 4, 4, 8)),
+                x_scale=1e-20, residual_scale=1e20, y_scale=1e-20),
     ],
 )  # fmt: skip
 
@@ -247,6 +249,12 @@ spec(
         Bad([octets(3), octets(4)], ShapeError, r"b has shape \[4\] but must have \[3\]"),
         Bad([octets(3), normal(3)], DTypeError, "b is float32 but must be uint8 or int8"),
         Bad([octets(3), octets(3)], AttributeValueError, "b_scale is 0", {"b_scale": 0.0}),
+        Bad(
+            [octets(3), octets(3)],
+            NumericsError,
+            "b_scale 1e.20 is too large beside y_scale 1e-20",
+            {"b_scale": 1e20, "y_scale": 1e-20},
+        ),
         Bad([octets(3), octets(3)], AttributeValueError, "'gelu'; takes", {"activation": "gelu"}),
     ],
 )

@@ -1,0 +1,109 @@
+"""Convolutions of 8-bit images: the bits of the definition, whatever instructions and threads compute them."""
+
+import numpy as np
+import pytest
+
+import framework
+from framework.ops import internal
+from tests.framework.native.test_int8_products import WAYS, instruction_set
+from tests.framework.ops.specs.quantized_conv import convolution
+
+CASES, SLOW_CASES = 60, 3000
+F32 = np.float32
+
+
+def octets(rng, shape, dtype):
+    """Random numbers; at times of one value, or of the two extremes alone."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    kind = rng.integers(10)
+    if kind < 2:
+        return np.full(shape, (low, high)[kind], dtype)
+    return (rng.choice([low, high], size=shape) if kind == 2 else rng.integers(low, high + 1, shape)).astype(dtype)
+
+
+def channels_of(rng):
+    """Groups, channels and filters: dense, grouped, depthwise, and depthwise with several filters a channel."""
+    kind = rng.integers(6)
+    if kind < 2:
+        odd = [1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 33, 64, 65, 130]
+        return 1, int(rng.choice(odd)), int(rng.choice([1, 3, 5, 16, 17, 31, 32, 33, 63, 64, 65, 129, 200]))
+    if kind == 2:
+        groups = int(rng.choice([2, 3, 5]))
+        return groups, groups * int(rng.integers(1, 20)), groups * int(rng.integers(1, 40))
+    if kind == 3:
+        channels = int(rng.choice([1, 2, 3, 5, 17, 33]))
+        return channels, channels, channels * int(rng.integers(1, 5))
+    channels = int(rng.choice([1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70, 96, 127, 128, 130, 257]))
+    return channels, channels, channels
+
+
+def convolved(seed):
+    """Arguments of a random quantized_conv2d, whose results spread over their range."""
+    rng = np.random.default_rng([8, seed])
+    groups, channels, filters = channels_of(rng)
+    taps, dilation = rng.choice([1, 1, 2, 3, 3, 5, 7], size=2), rng.choice([1, 1, 2, 3], size=2)
+    stride, padding = rng.choice([1, 1, 2, 3, 5], size=2), rng.integers(0, 5, 4) * rng.integers(0, 2)
+    reach = (taps - 1) * dilation + 1
+    least = np.maximum(reach - padding.reshape(2, 2).sum(axis=1), 1)
+    size = np.maximum(least, rng.integers(1, 22, 2))
+    if rng.integers(20) == 0:
+        size[rng.integers(2)] = 300
+    x_type, y_type = rng.choice(["uint8", "int8"]), str(rng.choice(["uint8", "int8", "float32", "int32", "uint8"]))
+    x = octets(rng, (int(rng.integers(0, 4)), *size, channels), x_type)
+    weight = octets(rng, (filters, *taps, channels // groups), np.int8)
+    scale = (10 ** rng.uniform(-4, -2) * np.exp(rng.standard_normal(filters))).astype(F32)
+    x_scale = float(F32(10 ** rng.uniform(-4, 1)))
+    usual = x_scale * float(scale.mean()) * 6000 * np.sqrt(weight[0].size)
+    y_scale = float(F32(usual * 10 ** rng.uniform(-4, -2)))
+    attrs = {
+        "stride": stride.tolist(), "padding": padding.tolist(), "dilation": dilation.tolist(), "groups": groups,
+        "x_scale": x_scale, "x_zero": zero_of(rng, x_type), "dtype": y_type,
+    }  # fmt: skip
+    if y_type == "int32":
+        return [x, weight, scale, None, None], attrs
+    attrs |= {"activation": str(rng.choice(["none", "relu", "relu6", "leaky_relu"])), "slope": 0.1}
+    if y_type != "float32":
+        attrs |= {"y_scale": y_scale, "y_zero": zero_of(rng, y_type)}
+    bias = (rng.standard_normal(filters) * y_scale * 50).astype(F32) if rng.integers(3) else None
+    p, q = (size + padding.reshape(2, 2).sum(axis=1) - reach) // stride + 1
+    return [x, weight, scale, bias, residual_of(rng, (len(x), p, q, filters), attrs)], attrs
+
+
+def zero_of(rng, dtype):
+    return int(rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1))
+
+
+def residual_of(rng, shape, attrs):
+    kind = rng.integers(5)
+    if kind > 1:
+        return None
+    attrs["residual_last"] = bool(rng.integers(2))
+    if kind == 0 and attrs["dtype"] == "float32":
+        return rng.standard_normal(shape).astype(F32)
+    dtype = str(rng.choice(["uint8", "int8"]))
+    attrs |= {"residual_scale": float(F32(rng.uniform(0.01, 0.1))), "residual_zero": zero_of(rng, dtype)}
+    return octets(rng, shape, dtype)
+
+
+def expect_the_definition(isa, algorithm, seeds):
+    before = framework.num_threads()
+    with instruction_set(isa):
+        try:
+            for seed in seeds:
+                inputs, attrs = convolved(seed)
+                framework.set_num_threads(1 + seed % 2)
+                got = internal.quantized_conv2d(*inputs, algorithm=algorithm, **attrs).numpy()
+                np.testing.assert_array_equal(got, convolution(*inputs, **attrs), err_msg=f"seed {seed}")
+        finally:
+            framework.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("isa", "algorithm"), WAYS)
+def test_random_convolutions_have_the_bits_of_the_definition(isa, algorithm):
+    expect_the_definition(isa, algorithm, range(CASES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("isa", "algorithm"), WAYS)
+def test_thousands_of_convolutions_have_the_bits_of_the_definition(isa, algorithm):
+    expect_the_definition(isa, algorithm, range(CASES, SLOW_CASES))
