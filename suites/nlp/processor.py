@@ -191,6 +191,10 @@ class WritingProcessor(TextProcessor):
         """All parts, and the model's limits."""
         return {**super().metadata(), "limits": asdict(self._limits)}
 
+    def truncated(self, item: Any) -> bool:
+        """Whether a text has more tokens than the model has places for."""
+        return self._writes.is_cut(item, self.sequencer, self._limits)
+
     def on_host(self, arrays: Mapping[str, Any]) -> bool:
         """Each step of writing has other shapes than the one before."""
         return self._writes.on_host(arrays)

@@ -63,7 +63,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     add_others_option(parser)
     parser.add_argument("--min-score", type=float, metavar="S", help="leave out results below it, 0 to 1; of detectors")
     add_boxes_options(parser)
-    parser.add_argument("--batch-size", type=int, metavar="N", help="inputs that are taken together; those of one shape share a batch")
+    parser.add_argument(
+        "--batch-size", type=int, metavar="N", help="inputs that are taken together; those of one shape share a batch"
+    )
     parser.add_argument(
         "--window", metavar="TIME", type=_seconds, help="label a video over time, in parts of e.g. 2s, 500ms or 1m"
     )

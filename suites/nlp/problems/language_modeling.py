@@ -197,9 +197,9 @@ class LanguageModeling(WritingProblem):
         """A text."""
         return "a"
 
-    def is_cut(self, example: Passage, sequencer: Sequencer) -> bool:
+    def is_cut(self, example: Passage, sequencer: Sequencer, limits: Limits | None = None) -> bool:
         """Whether its beginning is not looked at."""
-        return len(sequencer.tokens([example.text])[0].ids) > self._room(sequencer)
+        return len(sequencer.tokens([example.text])[0].ids) > self._room(sequencer, limits)
 
     def describe(self, example: Passage, result: dict[str, Any]) -> str:
         """The text's end, and how it goes on."""

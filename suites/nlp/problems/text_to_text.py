@@ -178,7 +178,7 @@ class TextToText(WritingProblem):
         """A text."""
         return "a"
 
-    def is_cut(self, example: Pair, sequencer: Sequencer) -> bool:
+    def is_cut(self, example: Pair, sequencer: Sequencer, limits: Limits | None = None) -> bool:
         """Whether the source has more tokens than fit."""
         return len(sequencer.tokens([example.source])[0].ids) > sequencer.max_length - 1
 

@@ -81,6 +81,10 @@ class WritingProblem(Problem):
         words = len(tokenizer.vocabulary)
         return Limits(start, stop, model.past_width, model.memory_width, words, model.max_length)
 
+    def is_cut(self, example: Any, sequencer: Sequencer, limits: Limits | None = None) -> bool:
+        """See `Problem.is_cut`; limits: of the model that writes."""
+        return super().is_cut(example, sequencer)
+
     @abstractmethod
     def prompts(self, items: Sequence[Any], sequencer: Sequencer, limits: Limits) -> list[Prompt]:
         """What is written to for each example."""

@@ -8,11 +8,13 @@ import pytest
 
 from framework.errors import DataError
 from suites.engine.config import build_value
-from suites.nlp.datasets.base import Labelled, Pair
+from suites.nlp.datasets.base import Labelled, Pair, Passage
 from suites.nlp.problems import Problem
-from suites.nlp.processor import TextProcessor
+from suites.nlp.problems.language_modeling import LanguageModeling
+from suites.nlp.processor import TextProcessor, WritingProcessor
 from suites.nlp.sequences import CountingSequencer, Sequencer
 from suites.nlp.tokenizers import BertTokenizer, CharacterTokenizer, SubwordTokenizer, WordTokenizer
+from suites.nlp.writing import Limits, Search
 
 TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"])
 LONG = "a b c d e f g h " * 3
@@ -169,3 +171,15 @@ def test_a_set_in_another_language_than_the_vocabulary_is_told(caplog):
         counting.tokens(texts)
         counting.warn("reviews.csv")
         assert ("reviews.csv: 50 % of its tokens are unknown to the vocabulary (2 of 4)" in caplog.text) is told
+
+
+def test_a_prompt_is_told_to_be_cut_where_the_model_has_no_place_for_it():
+    tokenizer = CharacterTokenizer(8)
+    tokenizer.learn(["ab"])
+    limits = Limits(0, 0, past=4, length=256)
+    processor = WritingProcessor(
+        LanguageModeling(Search(max_length=50)), Sequencer(tokenizer, max_length=16), [], limits
+    )
+    for length, cut in ((205, False), (206, True)):
+        (prompt,) = processor._writes.prompts([Passage("a" * length)], processor.sequencer, limits)
+        assert (len(prompt.given) < length, processor.truncated(Passage("a" * length))) == (cut, cut)
