@@ -181,7 +181,7 @@ class LanguageModeling(WritingProblem):
 
     def written(self, writer: Writer, items: Sequence[Passage]) -> list[dict[str, Any]]:
         """How the texts go on, without them."""
-        return self.texts_of(writer, writer.given)
+        return self.texts_of(writer, writer.before)
 
     def parse(self, line: str) -> Passage:
         """A text to be continued."""
