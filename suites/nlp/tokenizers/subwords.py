@@ -4,7 +4,7 @@ and single characters."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from suites.nlp.tokenizers.base import Tokenizer, Tokens, clean, kept
 
 SPECIAL = ("<unk>", "<s>", "</s>")
 _LEAST = 256 + len(SPECIAL)  # bytes
+_MOST = 1 << 20  # pieces; the library takes room for all of them at once
 
 
 @kept
@@ -44,8 +45,8 @@ class SubwordTokenizer(Tokenizer):
         lower_case: bool = False,
         vocabulary: str | None = None,
     ) -> None:
-        if size < _LEAST:
-            raise AttributeValueError(f"SubwordTokenizer: size is {size}; it must be {_LEAST} or more")
+        if not _LEAST <= size <= _MOST:
+            raise AttributeValueError(f"SubwordTokenizer: size is {size}; it must lie between {_LEAST} and {_MOST}")
         self._size, self._pieces, self._lower_case = size, pieces, lower_case
         self.unknown, self.opening, self.closing = range(len(SPECIAL))
         self.vocabulary: list[str] = []
@@ -76,14 +77,22 @@ class SubwordTokenizer(Tokenizer):
             trainer: Any = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
         else:
             trainer = trainers.UnigramTrainer(unk_token=SPECIAL[0], **common)
-        engine = self._new()
-        engine.train_from_iterator((clean(text) for text in texts), trainer)
+        engine, held = self._new(), False
+
+        def cleaned() -> Iterator[str]:
+            nonlocal held
+            for text in texts:
+                held = held or bool(text.strip())
+                yield clean(text)
+
+        engine.train_from_iterator(cleaned(), trainer)
+        if not held:
+            raise DataError("SubwordTokenizer: the training texts are empty, so there are no pieces to learn")
         self._take(engine)
-        if len(self.vocabulary) <= len(SPECIAL):
-            raise DataError("SubwordTokenizer: the training texts hold no pieces")
 
     def _take(self, engine: Engine) -> None:
         self._engine = engine
+        engine.encode_special_tokens = True  # "</s>" in a text is a text, and ends none
         numbers = engine.get_vocab(with_added_tokens=True)
         self.vocabulary = [token for token, _ in sorted(numbers.items(), key=lambda item: item[1])]
 
@@ -103,7 +112,9 @@ class SubwordTokenizer(Tokenizer):
         if self.learns:
             raise DataError("SubwordTokenizer: it has no vocabulary yet; it is built when the training set is read")
         found = self._engine.encode_batch(texts, add_special_tokens=False)
-        return [Tokens(np.array(e.ids, np.int64), np.array(e.offsets, np.int64).reshape(-1, 2)) for e in found]
+        # Unigram's pieces hold the special tokens too: one that is spelled out is unknown, and ends no text.
+        ids = [np.array([0 if i in (1, 2) else i for i in e.ids], np.int64) for e in found]
+        return [Tokens(own, np.array(e.offsets, np.int64).reshape(-1, 2)) for own, e in zip(ids, found, strict=True)]
 
     def encode_words(self, words: Sequence[str]) -> list[np.ndarray]:
         """The ids of each word as it stands in a text, behind a space: int64 [1 or more]."""

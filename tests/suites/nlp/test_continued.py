@@ -1,4 +1,4 @@
-"""A text that goes on begins with the space that stands before it, whole and in pieces, with any tokenizer that writes."""
+"""What goes on with a text begins with the space behind it, whole and in pieces, with any tokenizer that writes."""
 
 import json
 

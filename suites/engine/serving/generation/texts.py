@@ -25,10 +25,8 @@ class Growing:
     ) -> None:
         self._text_of, self._stops = text_of, tuple(stops)
         self._ids = list(before[-_LOOK:])
-        self._from, self._read = (
-            0,
-            len(self._ids),
-        )  # tokens that stand before the next ones for their look, and those that are told
+        self._from = 0  # of the tokens that stand before the next ones for their look
+        self._read = len(self._ids)  # tokens that are told
         self._held = ""  # the beginning of a stop text, perhaps
         self.stopped = False
 
