@@ -104,6 +104,12 @@ class JsonTokenizer(Tokenizer):
         stop = numbers.get(self._said.get("eos_token", ""))
         if stop is not None and one.ids[-len(first) :] == first and len(one.ids) <= len(first) + 1:
             return (one.ids[0] if len(one.ids) > len(first) else None), stop, 1, 1
+        if stop is not None and one.ids[-1] == stop and not {"cls_token", "sep_token"} & self._said.keys():
+            raise CheckpointError(
+                f"{where}: puts its eos_token, {self.vocabulary[stop]!r}, behind every text, so that no text goes on; "
+                "take it out of post_processor (in transformers: add_eos_token=False, then save_pretrained). If this "
+                "is an encoder's, tokenizer_config.json must name its cls_token and sep_token"
+            )
         two = self._engine.encode(*_PROBES)
         inner = one.ids[1 : 1 + len(first)]
         if len(one.ids) != len(first) + 2 or inner != first:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from framework.errors import CheckpointError
 from suites import engine
@@ -349,3 +349,13 @@ def test_a_damaged_file_is_named_once(monkeypatch, tmp_path):
     with pytest.raises(CheckpointError, match="damaged or not a safetensors file") as error:
         engine.load(weights.parent)
     assert str(error.value).count(str(weights)) == 1
+
+
+@pytest.mark.parametrize("single", ["$A <|endoftext|>", "<|endoftext|> $A <|endoftext|>"])
+def test_a_tokenizer_that_ends_every_text_is_told_as_that(tmp_path, single):
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    made = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    made.post_processor = processors.TemplateProcessing(single, special_tokens=[("<|endoftext|>", 0)])
+    made.save(str(folder / "tokenizer.json"))
+    with pytest.raises(CheckpointError, match=r"puts its eos_token, '<.endoftext.>', behind every text"):
+        published_tokenizer(folder)
