@@ -138,7 +138,12 @@ class Layer:
         object.__delattr__(self, name)
 
     def add_parameter(self, name: str, shape: Sequence[int], initializer: init.Initializer) -> None:
-        """Makes parameter `name` of float32 `shape`; `nn.init.initialize` draws it again by its full name."""
+        """Makes parameter `name` of float32 `shape`; `nn.init.initialize` draws it again by its full name.
+
+        Raises AttributeValueError for a size below 1.
+        """
+        if min(shape, default=1) < 1:
+            raise AttributeValueError(f"{type(self).__name__}: {name} would be {list(shape)}; sizes are 1 or more")
         self._initializers[name] = initializer
         setattr(self, name, _trainable(init.first_values(initializer, shape, name)))
 

@@ -12,6 +12,13 @@ from framework.nn.layer import Layer, buffer
 from framework.tensors import Tensor
 
 
+def _checked(layer: Layer, eps: float) -> float:
+    """What is added to a variance; AttributeValueError where roots of it would be no numbers."""
+    if not 0 <= eps < float("inf"):
+        raise AttributeValueError(f"{type(layer).__name__}: eps is {eps}; it must be 0 or more, and finite")
+    return eps
+
+
 class BatchNorm(Layer):
     """Normalizes each channel over all other axes (Ioffe and Szegedy 2015).  x, y: [..., C].
 
@@ -39,7 +46,7 @@ class BatchNorm(Layer):
         super().__init__()
         if not 0 <= momentum < 1:
             raise AttributeValueError(f"BatchNorm: momentum is {momentum}; it must lie in [0, 1)")
-        self.channels, self.eps, self.momentum, self.frozen = channels, eps, momentum, frozen
+        self.channels, self.eps, self.momentum, self.frozen = channels, _checked(self, eps), momentum, frozen
         self.add_parameter("scale", (channels,), init.Constant(1.0))
         self.add_parameter("bias", (channels,), init.Constant(0.0))
         self.running_mean = buffer(np.zeros(channels, np.float32))
@@ -84,7 +91,7 @@ class LayerNorm(Layer):
 
     def __init__(self, channels: int, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
-        self.channels, self.eps = channels, eps
+        self.channels, self.eps = channels, _checked(self, eps)
         self.add_parameter("scale", (channels,), init.Constant(1.0))
         self.bias = None
         if bias:
@@ -116,7 +123,7 @@ class RMSNorm(Layer):
 
     def __init__(self, channels: int, eps: float = 1e-5) -> None:
         super().__init__()
-        self.channels, self.eps = channels, eps
+        self.channels, self.eps = channels, _checked(self, eps)
         self.add_parameter("scale", (channels,), init.Constant(1.0))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -154,7 +161,7 @@ class GroupNorm(Layer):
         super().__init__()
         if channels % groups:
             raise AttributeValueError(f"GroupNorm: {channels} channels do not divide into {groups} groups")
-        self.groups, self.channels, self.eps = groups, channels, eps
+        self.groups, self.channels, self.eps = groups, channels, _checked(self, eps)
         self.add_parameter("scale", (channels,), init.Constant(1.0))
         self.add_parameter("bias", (channels,), init.Constant(0.0))
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from framework import ops
-from framework.errors import AttributeValueError
-from framework.optim.optimizer import Optimizer, Params, expect_shares
+from framework.optim.optimizer import Optimizer, Params, expect_amounts, expect_shares
 from framework.optim.optimizers import Adam
 
 
@@ -45,6 +44,7 @@ class RMSProp(Optimizer):
     ) -> None:
         super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
         expect_shares("RMSProp", rho=rho, momentum=momentum)
+        expect_amounts("RMSProp", eps=eps)
         self.rho, self.momentum, self.eps = rho, momentum, eps
 
     def _attributes(self) -> dict[str, Any]:
@@ -83,8 +83,7 @@ class Adagrad(Optimizer):
         lazy_rows: Sequence[str] = (),
     ) -> None:
         super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
-        if initial < 0:
-            raise AttributeValueError(f"Adagrad: initial is {initial}; a sum of squares is 0 or more")
+        expect_amounts("Adagrad", initial=initial, eps=eps)
         self.initial, self.eps = initial, eps
         for slot in self._slots["sum"].values() if initial else ():
             slot.set(ops.full_like(slot, value=initial))

@@ -104,12 +104,13 @@ class Optimizer:
         lr_multipliers: Mapping[str, float] | None = None,
         lazy_rows: Sequence[str] = (),
     ) -> None:
-        if weight_decay < 0:
-            raise AttributeValueError(f"{type(self).__name__}: weight_decay is {weight_decay}; it must be 0 or more")
+        expect_amounts(type(self).__name__, lr=lr, weight_decay=weight_decay)
         self._params: dict[str, Tensor] = {}
         self._decay: dict[str, float] = {}
         own_rates: dict[str, float] = {}
         for group in _groups(params):
+            own = {name: group[name] for name in ("lr", "weight_decay") if name in group}
+            expect_amounts(type(self).__name__, **own)
             for name, p in group["params"]:
                 if name in self._params:
                     raise AttributeValueError(f"{type(self).__name__}: parameter '{name}' is given twice")
@@ -302,6 +303,13 @@ def _ask(params: Mapping[str, Tensor], *, gradients: bool) -> None:
     for p in params.values():
         p.requires_grad = gradients
         p.grad = None
+
+
+def expect_amounts(who: str, **values: float) -> None:
+    """Refuses values, by name, that are below 0, infinite, or no numbers: every weight would be none after a step."""
+    for name, value in values.items():
+        if not 0 <= value < float("inf"):
+            raise AttributeValueError(f"{who}: {name} is {value}; it must be 0 or more, and finite")
 
 
 def expect_shares(who: str, **values: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from framework.optim.optimizer import Optimizer, Params, expect_shares
+from framework.optim.optimizer import Optimizer, Params, expect_amounts, expect_shares
 
 
 class SGD(Optimizer):
@@ -92,6 +92,7 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
         expect_shares(type(self).__name__, beta1=beta1, beta2=beta2)
+        expect_amounts(type(self).__name__, eps=eps)
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
 
     def _attributes(self) -> dict[str, Any]:

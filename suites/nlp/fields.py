@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -107,3 +108,96 @@ def expect_off(field: str, value: Any, name: str) -> None:
             f"{name}: {field} is {str(value)[:60]!r}, and what it changes is not known here, so the result would be "
             "another network's; take the field out if it changes nothing"
         )
+
+
+_MOST = 1 << 31
+_ACTIVATIONS = {
+    **dict.fromkeys(("gelu", "gelu_python"), "gelu"),
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu_tanh"),
+    **{name: name for name in ("relu", "silu", "tanh")},
+    "swish": "silu",
+}
+
+
+class ConfigFields:
+    """config.json, field by field: every one is taken, told to be without effect, or an error."""
+
+    def __init__(self, fields: Mapping[str, Any], where: str) -> None:
+        self.fields, self.where = fields, where
+        self._taken: set[str] = {"model_type"}
+        self._idle: set[str] = set()
+
+    def number(self, name: str, default: int | None = None, least: int = 0) -> int:
+        """A whole number."""
+        found = self._get(name, default)
+        if type(found) is not int or not least <= found < _MOST:
+            raise self._wrong(name, found, f"a whole number from {least} on, below 2^31")
+        return found
+
+    def optional(self, name: str) -> int | None:
+        """A whole number above 0; None where there is none."""
+        self._taken.add(name)
+        return None if self.fields.get(name) is None else self.number(name, least=1)
+
+    def part(self, name: str) -> dict[str, Any]:
+        """An object; an empty one where there is none."""
+        found = self._get(name, {})
+        if found and not isinstance(found, dict):
+            raise self._wrong(name, found, "an object")
+        return dict(found or {})
+
+    def share(self, name: str, default: float) -> float:
+        """A number from 0 on."""
+        found = self._get(name, default)
+        if type(found) not in (int, float) or not math.isfinite(found) or found < 0:
+            raise self._wrong(name, found, "a number from 0 on")
+        return float(found)
+
+    def switch(self, name: str, default: bool) -> bool:
+        """True or false."""
+        found = self._get(name, default)
+        if type(found) is not bool:
+            raise self._wrong(name, found, "true or false")
+        return found
+
+    def activation(self, name: str, default: str) -> str:
+        """One of ours."""
+        found = self._get(name, default)
+        if not isinstance(found, str) or found not in _ACTIVATIONS:
+            raise self._wrong(name, found, f"one of {', '.join(_ACTIVATIONS)}")
+        return _ACTIVATIONS[found]
+
+    def any(self, name: str, default: Any) -> Any:
+        """As it is; the caller checks it."""
+        return self._get(name, default)
+
+    def expect(self, **wanted: Any) -> None:
+        """Raise CheckpointError where one of these has another value, which would compute something else."""
+        for name, value in wanted.items():
+            found = self._get(name, value)
+            if found != value:
+                raise CheckpointError(f"{self.where}: {name} is {found!r}; only {value!r} is computed")
+
+    def ignore(self, *names: str) -> None:
+        """Fields of training, of heads, and of other programs' speed."""
+        self._idle.update(names)
+
+    def finish(self) -> None:
+        """Raise CheckpointError for a field that nobody took."""
+        for name, value in self.fields.items():
+            if name not in self._taken | self._idle and name not in NO_EFFECT:
+                expect_off(name, value, self.where)
+
+    def kept(self) -> dict[str, Any]:
+        """Those that count."""
+        return {name: value for name, value in self.fields.items() if name in self._taken and value is not None}
+
+    def _get(self, name: str, default: Any) -> Any:
+        self._taken.add(name)
+        found = self.fields.get(name)
+        if found is None and default is None:
+            raise CheckpointError(f"{self.where}: {name} is missing")
+        return default if found is None else found
+
+    def _wrong(self, name: str, found: Any, wanted: str) -> CheckpointError:
+        return CheckpointError(f"{self.where}: {name} is {str(found)[:60]!r}; it must be {wanted}")

@@ -143,7 +143,7 @@ class LanguageGenerator(_Generator):
     def encode(self, text: str) -> Prompt:
         """The tokens of a prompt, behind the token that opens a text where the model was trained with one."""
         ids = self._ids(text)
-        return Prompt([self._limits.start, *ids] if self._problem.opens or not ids else ids)
+        return Prompt([self._limits.start, *ids] if self._problem.opens or not ids else ids, goes_on=True)
 
     def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> Prompt:
         """The tokens of the prompt that the model's chat template makes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -196,6 +197,23 @@ class WritingProcessor(TextProcessor):
     def metadata(self) -> dict[str, Any]:
         """All parts, and the model's limits."""
         return {**super().metadata(), "limits": asdict(self._limits)}
+
+    def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
+        """See `TextProcessor.inputs`; an input that nothing can be written to is a DataError when it is read."""
+        return [(name, partial(self._required, read)) for name, read in super().inputs(word)]
+
+    def from_json(self, value: Any) -> Any:
+        """See `TextProcessor.from_json`; DataError where nothing can be written to it."""
+        return self._required(lambda: super(WritingProcessor, self).from_json(value))
+
+    def _required(self, read: Callable[[], Any]) -> Any:
+        item = read()
+        self._writes.require(item, self.sequencer, self._limits)
+        return item
+
+    def truncated(self, item: Any) -> bool:
+        """Whether a text has more tokens than the model has places for."""
+        return self._writes.is_cut(item, self.sequencer, self._limits)
 
     def on_host(self, arrays: Mapping[str, Any]) -> bool:
         """Each step of writing has other shapes than the one before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,6 +10,7 @@ from framework import limits
 from framework.errors import AttributeValueError, ConfigError
 from framework.optim import LossScaler
 from suites.engine.bonds import bound
+from suites.engine.config.schema.rules import Whole, rule
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,21 @@ class DataSettings:
             raise AttributeValueError(f"runtime.data: max_skipped is {self.max_skipped}; it is a share, 1 at most")
         if self.hung != "skip" and not self.timeout:
             raise AttributeValueError(f"runtime.data: hung is {self.hung!r}, but timeout is 0, so that nothing hangs")
+
+
+_PLACES = ("type", "path", "root", "images", "lists")
+
+
+@rule("data.train.dataset.holdout", "data.eval.dataset.holdout")
+def parts_of_the_same_files_are_divided_alike(config: Whole) -> Iterator[tuple[str, str]]:
+    """What is evaluated was not trained on: parts of the same files are divided by the same `holdout`."""
+    train, own = config.get("data.train.dataset"), config.get("data.eval.dataset")
+    if all(train.get(key) == own.get(key) for key in _PLACES) and train["holdout"] != own["holdout"]:
+        yield (
+            "data.eval.dataset.holdout",
+            f"is {own['holdout']} but data.train.dataset.holdout is {train['holdout']}, of the same files, so that "
+            "what is evaluated was trained on; set both to one value",
+        )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _NAMES = {
     "target": ("target", "tgt", "output", "translation", "summary", "answer", "label"),
 }
 
-Numbered = tuple[str, str, str]  # place, source, target
+Numbered = tuple[str, str | None, str | None]  # place, source, target; None for what is no text
 
 
 class PairDataset(TextDataset[Pair]):
@@ -76,23 +76,25 @@ class Pairs(PairDataset):
         rows = _of_table(path, source, target, encoding) if other is None else _of_lines(path, other, encoding)
 
         def read(row: Numbered) -> Pair:
-            where, first, second = row
-            _check(where, first, second, max_ratio)
-            return Pair(first.strip(), second.strip())
+            return Pair(*_checked(*row, max_ratio))
 
         made = usable(f"Pairs {path}", rows, read, max_skipped, self.left_out, "pairs")
         self._hold(path, [pair for _, pair in made], [row[0].rpartition(":")[2] for row, _ in made], [])
 
 
-def _check(where: str, source: str, target: str, most: float | None) -> None:
+def _checked(where: str, source: str | None, target: str | None, most: float | None) -> tuple[str, str]:
     for side, text in (("source", source), ("target", target)):
+        if text is None:
+            raise DataError(f"{where}: its {side} is missing or no text: a null, a list or an object")
         if not text.strip():
             raise DataError(f"{where}: its {side} is empty")
+    assert source is not None and target is not None
     short, long = sorted((len(source), len(target)))
     if most is not None and long > _SHORT and long > most * short:
         raise DataError(
             f"{where}: one side has {long} characters and the other {short}, more than {most:g} times (max_ratio)"
         )
+    return source.strip(), target.strip()
 
 
 def _of_lines(path: str, other: str, encoding: str | None) -> list[Numbered]:
@@ -126,7 +128,7 @@ def _of_table(path: str, source: str | None, target: str | None, encoding: str |
     if found[0] == found[1]:
         raise ConfigError(f"{path}: source and target are one column, '{names[found[0]]}'; name both")
     _log.info("%s: sources are in column '%s', targets in column '%s'", path, *(names[at] for at in found))
-    return [(f"{table.path}:{line}", cells[found[0]] or "", cells[found[1]] or "") for line, cells in table.rows]
+    return [(f"{table.path}:{line}", cells[found[0]], cells[found[1]]) for line, cells in table.rows]
 
 
 @register("dataset")

@@ -187,6 +187,11 @@ class LanguageModel(WritingModel):
                 f"LanguageModel: vocab_size is {vocab_size}, width {width}, layers {layers}, heads {heads}, kv_heads "
                 f"{kv_heads}, max_length {max_length}; all must be above 0, and kv_heads divide heads"
             )
+        if min(1 if each is None else each for each in (hidden, head_size)) < 1 or not 1 < theta < math.inf:
+            raise AttributeValueError(
+                f"LanguageModel: hidden is {hidden}, head_size {head_size} and theta {theta}; the first two must be at "
+                "least 1, or null, and theta finite and above 1"
+            )
         if head_size is None and width % heads:
             raise AttributeValueError(f"LanguageModel: {heads} heads do not divide a width of {width}")
         if (window is not None and window < 1) or window_from < 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +11,7 @@ from framework.errors import AttributeValueError, CheckpointError
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.engine.weights.published import expect_size
-from suites.nlp.fields import NO_EFFECT, check_token_numbers, expect_off
+from suites.nlp.fields import ConfigFields, check_token_numbers
 from suites.nlp.models.rotary import LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 
 KINDS = ("gpt2", "llama", "mistral", "qwen2")
@@ -60,7 +61,7 @@ pretraining_tp attention_dropout initializer_range is_llama_config
 transformers.js_config resid_pdrop embd_pdrop attn_pdrop summary_activation summary_first_dropout
 summary_proj_to_labels summary_type summary_use_proj n_ctx
 """
-_NO_EFFECT = NO_EFFECT | frozenset(_TELLING.split())
+_WINDOW = 4096  # of Mistral and Qwen2, where a file says none
 
 
 def names_of_language_model(own: Collection[str], layers: int) -> Names:
@@ -107,27 +108,28 @@ def _with_head(own: Collection[str], found: dict[str, Source], unused: list[str]
 def described_language_model(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The arguments of a `LanguageModel` for a config.json of GPT-2, Llama, Mistral or Qwen2, SmolLM2 being a Llama.
 
-    Raises CheckpointError for another kind, and for a field whose effect is not computed here.
+    Raises CheckpointError for another kind, for a value that is none, and for a field whose effect is not computed
+    here.
     """
     kind = fields.get("model_type")
     if kind not in KINDS:
         raise CheckpointError(f"{where}: model_type is {str(kind)[:60]!r}; texts are written by {', '.join(KINDS)}")
-    try:
-        found, known = _gpt2(fields) if kind == "gpt2" else _llama(fields, where)
-    except KeyError as error:
-        raise CheckpointError(f"{where}: lacks {error}") from None
-    for field, value in fields.items():
-        if field not in known and field not in _NO_EFFECT:
-            expect_off(field, value, where)
-    for name in ("vocab_size", "width", "layers", "heads", "hidden", "max_length", "kv_heads", "head_size", "window"):
-        value = found.get(name)
-        absent = value is None and name in ("kv_heads", "head_size", "window")
-        if not absent and not (type(value) is int and 0 < value < 1 << 31):
-            raise CheckpointError(f"{where}: {name} is {value!r:.40}; it must be a whole number above 0")
+    f = ConfigFields(fields, where)
+    f.ignore(*_TELLING.split())
+    found = _gpt2(f) if kind == "gpt2" else _llama(f, str(kind))
+    f.finish()
     check_token_numbers(fields, found["vocab_size"], where)
-    numbers = found["vocab_size"] * found["width"] + 4 * found["layers"] * found["width"] ** 2
-    expect_size(numbers, found["layers"], where)
+    expect_size(_numbers(found), found["layers"], where)
     return found
+
+
+def _numbers(found: Mapping[str, Any]) -> int:
+    """Weights, and the tables of places, about."""
+    width, size = found["width"], found.get("head_size") or found["width"] // found["heads"]
+    columns = (2 * found["heads"] + 2 * (found.get("kv_heads") or found["heads"])) * size
+    places = width if found.get("positions") == "learned" else size
+    layer = width * (columns + (3 if "theta" in found else 2) * found["hidden"])
+    return found["vocab_size"] * width + found["max_length"] * places + found["layers"] * layer
 
 
 def describe_writer(fields: Mapping[str, Any], where: str, slot: str, name: str) -> dict[str, Any]:
@@ -147,92 +149,96 @@ for _kind in KINDS:
     register("published", _kind)(describe_writer)
 
 
-def _gpt2(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    fixed = {
-        "activation_function": "gelu_new",
-        "scale_attn_weights": True,
-        "scale_attn_by_inverse_layer_idx": False,
-        "reorder_and_upcast_attn": False,
-    }
-    _expect(fields, fixed)
-    width = fields["n_embd"]
-    found = {
-        "vocab_size": fields["vocab_size"],
+def _gpt2(f: ConfigFields) -> dict[str, Any]:
+    f.expect(
+        activation_function="gelu_new",
+        scale_attn_weights=True,
+        scale_attn_by_inverse_layer_idx=False,
+        reorder_and_upcast_attn=False,
+    )
+    width = f.number("n_embd", least=1)
+    return {
+        "vocab_size": f.number("vocab_size", least=1),
         "width": width,
-        "layers": fields["n_layer"],
-        "heads": fields["n_head"],
-        "hidden": fields.get("n_inner") or 4 * width,
-        "max_length": fields["n_positions"],
+        "layers": f.number("n_layer", least=1),
+        "heads": f.number("n_head", least=1),
+        "hidden": f.optional("n_inner") or 4 * width,
+        "max_length": f.number("n_positions", least=1),
         "positions": "learned",
         "norm": "layer",
         "feed": "gelu",
         "biases": True,
-        "tied": fields.get("tie_word_embeddings", True) is not False,
-        "eps": fields.get("layer_norm_epsilon", 1e-5),
+        "tied": f.switch("tie_word_embeddings", True),
+        "eps": f.share("layer_norm_epsilon", 1e-5),
     }
-    return found, {*fixed, "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "layer_norm_epsilon", "vocab_size"}
 
 
-def _llama(fields: Mapping[str, Any], where: str) -> tuple[dict[str, Any], set[str]]:
-    _expect(fields, {"hidden_act": "silu", "mlp_bias": False})
-    heads, longest = fields["num_attention_heads"], fields["max_position_embeddings"]
-    rope: dict[str, Any] = {}
-    for field in ("rope_scaling", "rope_parameters"):
-        told = fields.get(field) or {}
-        if not isinstance(told, dict):
-            raise CheckpointError(f"{where}: {field} is {told!r:.60}; it must be an object")
-        rope |= told
-    window = fields.get("sliding_window", 4096 if fields["model_type"] == "mistral" else None)
-    if not fields.get("use_sliding_window", fields["model_type"] == "mistral"):
-        window = None
-    qkv = bool(fields.get("attention_bias", False)) or fields["model_type"] == "qwen2"
-    if fields.get("attention_bias") and fields["model_type"] != "qwen2":
-        raise CheckpointError(f"{where}: attention_bias is true; only the queries, keys and values of qwen2 have one")
-    found = {
-        "vocab_size": fields["vocab_size"],
-        "width": fields["hidden_size"],
-        "layers": fields["num_hidden_layers"],
+def _llama(f: ConfigFields, kind: str) -> dict[str, Any]:
+    f.expect(hidden_act="silu", mlp_bias=False)
+    biased = f.switch("attention_bias", False)
+    if biased and kind != "qwen2":
+        raise CheckpointError(f"{f.where}: attention_bias is true; only the queries, keys and values of qwen2 have one")
+    heads, longest = f.number("num_attention_heads", least=1), f.number("max_position_embeddings", least=1)
+    rope = {"rope_theta": f.any("rope_theta", 10000.0)} | f.part("rope_scaling") | f.part("rope_parameters")
+    layers = f.number("num_hidden_layers", least=1)
+    window, first = _windows(f, kind, layers)
+    return {
+        "vocab_size": f.number("vocab_size", least=1),
+        "width": f.number("hidden_size", least=1),
+        "layers": layers,
         "heads": heads,
-        "kv_heads": fields.get("num_key_value_heads") or heads,
-        "head_size": fields.get("head_dim"),
-        "hidden": fields["intermediate_size"],
+        "kv_heads": f.optional("num_key_value_heads") or heads,
+        "head_size": f.optional("head_dim"),
+        "hidden": f.number("intermediate_size", least=1),
         "max_length": longest,
-        "qkv_biases": qkv,
-        "tied": bool(fields.get("tie_word_embeddings", False)),
-        "theta": float(rope.get("rope_theta", fields.get("rope_theta", 10000.0))),
-        "scaling": _scaling(rope, longest, where),
+        "qkv_biases": kind == "qwen2",
+        "tied": f.switch("tie_word_embeddings", False),
+        "theta": _theta(rope, f.where),
+        "scaling": _scaling(rope, longest, f.where),
         "window": window,
-        "window_from": fields.get("max_window_layers", 28) if fields["model_type"] == "qwen2" and window else 0,
-        "eps": fields.get("rms_norm_eps", 1e-6),
+        "window_from": first if window else 0,
+        "eps": f.share("rms_norm_eps", 1e-6),
     }
-    if (kinds := fields.get("layer_types")) is not None:
-        first, layers = found["window_from"] if window else found["layers"], found["layers"]
-        if kinds != ["full_attention"] * min(first, layers) + ["sliding_attention"] * max(layers - first, 0):
-            raise CheckpointError(f"{where}: layer_types is {str(kinds)[:80]}; windows are computed from a layer on")
-    known = """
-        hidden_act mlp_bias vocab_size hidden_size num_hidden_layers num_attention_heads head_dim num_key_value_heads
-        intermediate_size max_position_embeddings attention_bias rms_norm_eps rope_theta rope_parameters
-        rope_scaling sliding_window use_sliding_window max_window_layers
-        layer_types
-    """
-    return found, set(known.split())
+
+
+def _windows(f: ConfigFields, kind: str, layers: int) -> tuple[int | None, int]:
+    """How far the layers see that have a window, and the first of them; None where none has."""
+    said = f.optional("sliding_window")
+    uses = {"llama": False, "mistral": True, "qwen2": kind == "qwen2" and f.switch("use_sliding_window", False)}[kind]
+    window = _WINDOW if uses and "sliding_window" not in f.fields else said if uses else None
+    first = f.number("max_window_layers", 28) if kind == "qwen2" else 0
+    f.ignore("max_window_layers", *(("use_sliding_window",) if kind == "mistral" else ()))
+    if (kinds := f.fields.get("layer_types")) is not None:
+        whole = min(first, layers) if window else layers
+        if kinds != ["full_attention"] * whole + ["sliding_attention"] * (layers - whole):
+            raise CheckpointError(f"{f.where}: layer_types is {str(kinds)[:80]}; windows are computed from a layer on")
+    f.ignore("layer_types")
+    return window, first
+
+
+def _theta(rope: Mapping[str, Any], where: str) -> float:
+    found = rope["rope_theta"]
+    if type(found) not in (int, float) or not 1 < found < math.inf:
+        raise CheckpointError(f"{where}: rope_theta is {found!r:.40}; it must be a number above 1")
+    return float(found)
 
 
 def _scaling(rope: Mapping[str, Any], longest: int, where: str) -> RotaryScaling | None:
     """The scaling of rotary positions that `rope_scaling` or `rope_parameters` says."""
     kind = rope.get("rope_type", rope.get("type", "default"))
     told = {name: value for name, value in rope.items() if name not in ("rope_type", "type", "rope_theta")}
-    if kind == "default":
-        return None
-    if kind not in _SCALINGS:
+    if not isinstance(kind, str) or kind not in ("default", *_SCALINGS):
         raise CheckpointError(f"{where}: rope_type is {str(kind)[:40]!r}; computed are {', '.join(_SCALINGS)}")
-    make, arguments = _SCALINGS[kind]
+    make, arguments = _SCALINGS.get(kind, (None, {}))
     found: dict[str, Any] = {}
     for theirs, value in told.items():
-        if theirs not in arguments or not (value is None or type(value) in (int, float)):
+        number = type(value) in (int, float) and math.isfinite(value)
+        if value is not None and not (theirs in arguments and number):
             raise CheckpointError(f"{where}: {theirs} of rope_type {kind} is {value!r:.40}; its effect is not computed")
-        if value is not None and arguments[theirs]:
+        if value is not None:
             found[arguments[theirs]] = value
+    if make is None:
+        return None
     if "factor" not in found:
         raise CheckpointError(f"{where}: rope_type {kind} lacks its factor")
     if "original" in arguments.values():
@@ -241,9 +247,3 @@ def _scaling(rope: Mapping[str, Any], longest: int, where: str) -> RotaryScaling
         return make(**found)
     except AttributeValueError as error:
         raise CheckpointError(f"{where}: {error}") from None
-
-
-def _expect(fields: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    for field, value in fixed.items():
-        if fields.get(field, value) != value:
-            raise CheckpointError(f"config.json: {field} is {fields[field]!r:.40}; only {value!r} is computed")

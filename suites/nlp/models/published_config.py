@@ -5,7 +5,6 @@ A field whose effect is not known here is an error, so an encoder is the publish
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,7 @@ from framework.errors import CheckpointError
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.engine.weights.published import MOST_LAYERS, expect_size
-from suites.nlp.fields import NO_EFFECT, check_token_numbers, expect_off
-
-_MOST = 1 << 31
+from suites.nlp.fields import ConfigFields, check_token_numbers
 
 
 @dataclass(frozen=True)
@@ -138,87 +135,7 @@ class EncoderConfig:
         return self.groups or self.layers
 
 
-_ACTIVATIONS = {
-    **dict.fromkeys(("gelu", "gelu_python"), "gelu"),
-    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu_tanh"),
-    **{name: name for name in ("relu", "silu", "tanh")},
-    "swish": "silu",
-}
-
-
-class _Fields:
-    """config.json, field by field: every one is taken, told to be without effect, or an error."""
-
-    def __init__(self, fields: Mapping[str, Any], where: str) -> None:
-        self.fields, self.where = fields, where
-        self._taken: set[str] = {"model_type"}
-        self._idle: set[str] = set()
-
-    def number(self, name: str, default: int | None = None, least: int = 0) -> int:
-        """A whole number."""
-        found = self._get(name, default)
-        if type(found) is not int or not least <= found < _MOST:
-            raise self._wrong(name, found, f"a whole number from {least} on, below 2^31")
-        return found
-
-    def share(self, name: str, default: float) -> float:
-        """A number from 0 on."""
-        found = self._get(name, default)
-        if type(found) not in (int, float) or not math.isfinite(found) or found < 0:
-            raise self._wrong(name, found, "a number from 0 on")
-        return float(found)
-
-    def switch(self, name: str, default: bool) -> bool:
-        """True or false."""
-        found = self._get(name, default)
-        if type(found) is not bool:
-            raise self._wrong(name, found, "true or false")
-        return found
-
-    def activation(self, name: str, default: str) -> str:
-        """One of ours."""
-        found = self._get(name, default)
-        if not isinstance(found, str) or found not in _ACTIVATIONS:
-            raise self._wrong(name, found, f"one of {', '.join(_ACTIVATIONS)}")
-        return _ACTIVATIONS[found]
-
-    def any(self, name: str, default: Any) -> Any:
-        """As it is; the caller checks it."""
-        return self._get(name, default)
-
-    def expect(self, **wanted: Any) -> None:
-        """Raise CheckpointError where one of these has another value, which would compute something else."""
-        for name, value in wanted.items():
-            found = self._get(name, value)
-            if found != value:
-                raise CheckpointError(f"{self.where}: {name} is {found!r}; only {value!r} is computed")
-
-    def ignore(self, *names: str) -> None:
-        """Fields of training, of heads, and of other programs' speed."""
-        self._idle.update(names)
-
-    def finish(self) -> None:
-        """Raise CheckpointError for a field that nobody took."""
-        for name, value in self.fields.items():
-            if name not in self._taken | self._idle and name not in NO_EFFECT:
-                expect_off(name, value, self.where)
-
-    def kept(self) -> dict[str, Any]:
-        """Those that count."""
-        return {name: value for name, value in self.fields.items() if name in self._taken and value is not None}
-
-    def _get(self, name: str, default: Any) -> Any:
-        self._taken.add(name)
-        found = self.fields.get(name)
-        if found is None and default is None:
-            raise CheckpointError(f"{self.where}: {name} is missing")
-        return default if found is None else found
-
-    def _wrong(self, name: str, found: Any, wanted: str) -> CheckpointError:
-        return CheckpointError(f"{self.where}: {name} is {str(found)[:60]!r}; it must be {wanted}")
-
-
-def _common(f: _Fields, **other: Any) -> dict[str, Any]:
+def _common(f: ConfigFields, **other: Any) -> dict[str, Any]:
     """The fields that most families call alike."""
     f.expect(is_decoder=False, add_cross_attention=False, is_encoder_decoder=False)
     if f.any("position_embedding_type", "absolute") != "absolute":
@@ -243,28 +160,28 @@ def _common(f: _Fields, **other: Any) -> dict[str, Any]:
     }
 
 
-def _bert(f: _Fields) -> dict[str, Any]:
+def _bert(f: ConfigFields) -> dict[str, Any]:
     return _common(f, pooler=True)
 
 
-def _ernie(f: _Fields) -> dict[str, Any]:
+def _ernie(f: ConfigFields) -> dict[str, Any]:
     uses = f.switch("use_task_id", False)
     tasks = f.number("task_type_vocab_size", 3)
     f.expect(task_id=0)
     return _common(f, pooler=True, task_types=tasks if uses else 0)
 
 
-def _behind_padding(f: _Fields, padding: int, **other: Any) -> dict[str, Any]:
+def _behind_padding(f: ConfigFields, padding: int, **other: Any) -> dict[str, Any]:
     """Positions begin behind the padding's number."""
     found = _common(f, first_position=padding + 1, **other)
     return found | {"max_length": found["positions"] - padding - 1}
 
 
-def _roberta(f: _Fields) -> dict[str, Any]:
+def _roberta(f: ConfigFields) -> dict[str, Any]:
     return _behind_padding(f, f.number("pad_token_id", 1), pooler=True)
 
 
-def _mpnet(f: _Fields) -> dict[str, Any]:
+def _mpnet(f: ConfigFields) -> dict[str, Any]:
     padding = f.number("pad_token_id", 1)
     if padding != 1:
         f.expect(pad_token_id=1)
@@ -273,14 +190,14 @@ def _mpnet(f: _Fields) -> dict[str, Any]:
     return _behind_padding(f, 1, pooler=True, buckets=32) | {"segment_types": 0}
 
 
-def _electra(f: _Fields) -> dict[str, Any]:
+def _electra(f: ConfigFields) -> dict[str, Any]:
     width = f.number("embedding_size", 128, 1)
     f.ignore(*(f"summary_{name}" for name in ("type", "use_proj", "activation", "last_dropout")))
     found = _common(f)
     return found | {"embedding_size": width, "projected": width != found["hidden_size"]}
 
 
-def _albert(f: _Fields) -> dict[str, Any]:
+def _albert(f: ConfigFields) -> dict[str, Any]:
     width, groups = f.number("embedding_size", 128, 1), f.number("num_hidden_groups", 1, 1)
     inner = f.number("inner_group_num", 1, 1)
     f.ignore("classifier_dropout_prob", "net_structure_type", "down_scale_factor", "output_hidden_states")
@@ -291,7 +208,7 @@ def _albert(f: _Fields) -> dict[str, Any]:
     return found
 
 
-def _distilbert(f: _Fields) -> dict[str, Any]:
+def _distilbert(f: ConfigFields) -> dict[str, Any]:
     f.ignore("qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_", "max_length")
     f.expect(is_decoder=False, add_cross_attention=False, is_encoder_decoder=False)
     hidden, positions = f.number("dim", 768, 1), f.number("max_position_embeddings", 512, 1)
@@ -312,7 +229,7 @@ def _distilbert(f: _Fields) -> dict[str, Any]:
     }
 
 
-def _deberta(f: _Fields) -> dict[str, Any]:
+def _deberta(f: ConfigFields) -> dict[str, Any]:
     f.ignore(
         "pooler_dropout", "pooler_hidden_act", "pooler_hidden_size", "padding_idx", "z_steps", "legacy", "cls_dropout"
     )
@@ -341,14 +258,14 @@ def _deberta(f: _Fields) -> dict[str, Any]:
     return found | {"positions": 0, "disentangled": disentangled}
 
 
-def _signed(f: _Fields, name: str) -> int:
+def _signed(f: ConfigFields, name: str) -> int:
     found = f.any(name, -1)
     if type(found) is not int or not -1 <= found < 1 << 20:
         raise CheckpointError(f"{f.where}: {name} is {str(found)[:60]!r}; it must be a whole number from -1 on")
     return found
 
 
-def _terms(f: _Fields) -> tuple[str, ...]:
+def _terms(f: ConfigFields) -> tuple[str, ...]:
     found = f.any("pos_att_type", [])
     terms = found.split("|") if isinstance(found, str) else found
     if not isinstance(terms, list) or not terms or any(term not in ("c2p", "p2c") for term in terms):
@@ -356,14 +273,14 @@ def _terms(f: _Fields) -> tuple[str, ...]:
     return tuple(sorted(set(terms)))
 
 
-def _normed(f: _Fields) -> bool:
+def _normed(f: ConfigFields) -> bool:
     found = f.any("norm_rel_ebd", "none")
     if found not in ("none", "layer_norm"):
         raise CheckpointError(f"{f.where}: norm_rel_ebd is {str(found)[:60]!r}; known are none and layer_norm")
     return bool(found == "layer_norm")
 
 
-def _modernbert(f: _Fields) -> dict[str, Any]:
+def _modernbert(f: ConfigFields) -> dict[str, Any]:
     f.ignore(
         *(
             "initializer_cutoff_factor",
@@ -408,7 +325,7 @@ def _modernbert(f: _Fields) -> dict[str, Any]:
     }
 
 
-def _thetas(f: _Fields) -> tuple[float, float]:
+def _thetas(f: ConfigFields) -> tuple[float, float]:
     """Of layers that see all and of the others; in `rope_parameters` since transformers 5."""
     whole, local = f.share("global_rope_theta", 160000.0), f.share("local_rope_theta", 10000.0)
     rope = f.any("rope_parameters", {})
@@ -431,7 +348,7 @@ def _thetas(f: _Fields) -> tuple[float, float]:
     return found[0], found[1]
 
 
-_KINDS: dict[str, Callable[[_Fields], dict[str, Any]]] = {
+_KINDS: dict[str, Callable[[ConfigFields], dict[str, Any]]] = {
     "bert": _bert,
     "ernie": _ernie,
     **dict.fromkeys(("roberta", "xlm-roberta", "camembert", "data2vec-text"), _roberta),
@@ -466,7 +383,7 @@ def _read(fields: Mapping[str, Any], where: str) -> tuple[EncoderConfig, dict[st
     if not isinstance(kind, str) or kind not in _KINDS:
         hint = did_you_mean(str(kind), KINDS) or ";"
         raise CheckpointError(f"{where}: model_type is {str(kind)[:60]!r}{hint} known are {', '.join(KINDS)}")
-    f = _Fields(fields, where)
+    f = ConfigFields(fields, where)
     found = EncoderConfig(kind=kind, **_KINDS[kind](f))
     f.finish()
     if found.hidden_size % found.heads:

@@ -102,10 +102,10 @@ class Transformer(WritingModel):
         stop: int = 2,
     ) -> None:
         super().__init__()
-        if width % 2 or min(source_words, target_words, encoder_layers, decoder_layers, max_length) < 1:
+        if width % 2 or min(width, source_words, target_words, encoder_layers, decoder_layers, max_length) < 1:
             raise AttributeValueError(
                 f"Transformer: width is {width}, source_words {source_words}, target_words {target_words}, layers "
-                f"{encoder_layers} and {decoder_layers}, max_length {max_length}; width must be even, the rest above 0"
+                f"{encoder_layers} and {decoder_layers}, max_length {max_length}; all must be above 0, and width even"
             )
         if shared and source_words != target_words:
             raise AttributeValueError(

@@ -181,7 +181,7 @@ class LanguageModeling(WritingProblem):
 
     def written(self, writer: Writer, items: Sequence[Passage]) -> list[dict[str, Any]]:
         """How the texts go on, without them."""
-        return self.texts_of(writer, writer.given)
+        return self.texts_of(writer, writer.before)
 
     def parse(self, line: str) -> Passage:
         """A text to be continued."""
@@ -197,9 +197,9 @@ class LanguageModeling(WritingProblem):
         """A text."""
         return "a"
 
-    def is_cut(self, example: Passage, sequencer: Sequencer) -> bool:
+    def is_cut(self, example: Passage, sequencer: Sequencer, limits: Limits | None = None) -> bool:
         """Whether its beginning is not looked at."""
-        return len(sequencer.tokens([example.text])[0].ids) > self._room(sequencer)
+        return len(sequencer.tokens([example.text])[0].ids) > self._room(sequencer, limits)
 
     def describe(self, example: Passage, result: dict[str, Any]) -> str:
         """The text's end, and how it goes on."""

@@ -145,7 +145,21 @@ class TextToText(WritingProblem):
         return WrittenScores(references, self._text, self._figures, self._words, self._lower_case)
 
     def _text(self, writer: Writer) -> list[str]:
-        return [each["text"] for each in self.texts_of(writer, [0] * len(writer.results()))]
+        return [each["text"] for each in self.texts_of(writer, [()] * len(writer.given))]
+
+    def require(self, item: Pair, sequencer: Sequencer, limits: Limits) -> None:
+        """Raise DataError for a beginning of characters that no token stands for, or without room behind it."""
+        ids = sequencer.target_tokens([item.target])[0].ids
+        if (ids == sequencer.writing.unknown).any():
+            raise DataError(
+                f"no text can begin with {item.target[:40]!r}: the vocabulary of what is written has no token for a "
+                "part of it"
+            )
+        if limits.length is not None and len(ids) + 1 >= limits.length:
+            raise DataError(
+                f"the beginning {item.target[:40]!r} has {len(ids)} tokens; the model has places for "
+                f"{limits.length - 2}, and one to follow"
+            )
 
     def prompts(self, items: Sequence[Pair], sequencer: Sequencer, limits: Limits) -> list[Prompt]:
         """Sources, each with the beginning that its result must have."""
@@ -155,7 +169,7 @@ class TextToText(WritingProblem):
 
     def written(self, writer: Writer, items: Sequence[Pair]) -> list[dict[str, Any]]:
         """The texts, with the beginnings that were given."""
-        return self.texts_of(writer, [0] * len(items))
+        return self.texts_of(writer, [()] * len(items))
 
     def parse(self, line: str) -> Pair:
         """A text; behind a tab the beginning of what is written from it."""
@@ -178,7 +192,7 @@ class TextToText(WritingProblem):
         """A text."""
         return "a"
 
-    def is_cut(self, example: Pair, sequencer: Sequencer) -> bool:
+    def is_cut(self, example: Pair, sequencer: Sequencer, limits: Limits | None = None) -> bool:
         """Whether the source has more tokens than fit."""
         return len(sequencer.tokens([example.source])[0].ids) > sequencer.max_length - 1
 

@@ -79,7 +79,16 @@ class WritingProblem(Problem):
         if start is None or stop is None:
             raise ConfigError(f"{type(tokenizer).__name__}: has no tokens that begin and end a text")
         words = len(tokenizer.vocabulary)
+        if odd := [number for number in self.search.stop_ids if number >= words]:
+            raise ConfigError(f"problem.search.stop_ids: {odd[0]} is no token; they are numbered from 0 to {words - 1}")
         return Limits(start, stop, model.past_width, model.memory_width, words, model.max_length)
+
+    def is_cut(self, example: Any, sequencer: Sequencer, limits: Limits | None = None) -> bool:
+        """See `Problem.is_cut`; limits: of the model that writes."""
+        return super().is_cut(example, sequencer)
+
+    def require(self, item: Any, sequencer: Sequencer, limits: Limits) -> None:
+        """Raise DataError for an item that nothing can be written to, such as a beginning that no result can have."""
 
     @abstractmethod
     def prompts(self, items: Sequence[Any], sequencer: Sequencer, limits: Limits) -> list[Prompt]:
@@ -95,13 +104,14 @@ class WritingProblem(Problem):
         """What was written."""
         return self.written(batch["writer"], examples)
 
-    def texts_of(self, writer: Writer, given: Sequence[int]) -> list[dict[str, Any]]:
-        """For each prompt its results; the first `given` words of each are left out of its text."""
+    def texts_of(self, writer: Writer, before: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+        """For each prompt its results, as they go on behind the words that stand `before` each."""
         found = []
-        for own, skipped in zip(writer.results(), given, strict=True):
+        for own, words, given in zip(writer.results(), before, writer.given, strict=True):
+            skipped = given if len(words) else 0
             texts = [
                 {
-                    "text": writer.cut(self.tokenizer.text(h.ids[skipped:])),
+                    "text": writer.cut(self.tokenizer.continued(words, h.ids[skipped:])),
                     "score": round(h.score, 5),
                     "complete": h.complete,
                 }

@@ -19,6 +19,7 @@ from suites.engine.data.sources import read_file
 from suites.engine.registry import register_role
 from suites.engine.weights.pretrained import with_names
 
+_LOOK = 64  # tokens before a text that are looked at
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -94,6 +95,15 @@ class Tokenizer(ABC):
             f"{type(self).__name__}: makes no text of ids, so no model can write with it; SubwordTokenizer, "
             "CharacterTokenizer, a WordTokenizer of words and published tokenizers can"
         )
+
+    def continued(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        """The text of ids that stand behind those of `before`: with the space between them, which `text` may leave out.
+
+        NotSupportedError where `writes` is false.
+        """
+        tail = list(before[-_LOOK:])
+        start, whole = self.text(tail), self.text([*tail, *ids])
+        return whole[len(start) :] if whole.startswith(start) else self.text(ids)
 
     @property
     def learns(self) -> bool:

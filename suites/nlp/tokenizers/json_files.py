@@ -38,6 +38,7 @@ _TRUSTED = frozenset(
     for most in ("", "{1,3}")
 )
 _ENDS = ("bos_token", "eos_token")  # of models that write
+_NAMED = ("unk_token", "pad_token")  # templates of chats may name them
 _CHAT = "chat_template"
 _MOST_TEMPLATE = 1 << 18  # characters
 _SAID = {"cls_token": "opening", "sep_token": "closing", "mask_token": "mask"}
@@ -51,7 +52,7 @@ class JsonTokenizer(Tokenizer):
         text: of the file.
         said: what tokenizer_config.json or special_tokens_map.json call `cls_token`, `sep_token`, `mask_token`, and
             `bos_token`, `eos_token` of a model that writes: it may have nothing around a text, or but one before it;
-            and its `chat_template`.
+            `unk_token`, `pad_token`, and its `chat_template`.
         where: the file, for messages.
 
     Raises:
@@ -103,6 +104,12 @@ class JsonTokenizer(Tokenizer):
         stop = numbers.get(self._said.get("eos_token", ""))
         if stop is not None and one.ids[-len(first) :] == first and len(one.ids) <= len(first) + 1:
             return (one.ids[0] if len(one.ids) > len(first) else None), stop, 1, 1
+        if stop is not None and one.ids[-1] == stop and not {"cls_token", "sep_token"} & self._said.keys():
+            raise CheckpointError(
+                f"{where}: puts its eos_token, {self.vocabulary[stop]!r}, behind every text, so that no text goes on; "
+                "take it out of post_processor (in transformers: add_eos_token=False, then save_pretrained). If this "
+                "is an encoder's, tokenizer_config.json must name its cls_token and sep_token"
+            )
         two = self._engine.encode(*_PROBES)
         inner = one.ids[1 : 1 + len(first)]
         if len(one.ids) != len(first) + 2 or inner != first:
@@ -237,7 +244,7 @@ def _said(folder: Path) -> Iterator[tuple[str, str]]:
             fields = json.loads(read_text(path))
         except (ValueError, RecursionError) as error:
             raise CheckpointError(f"{path}: is no JSON ({error})") from None
-        for name in (*_SAID, *_ENDS):
+        for name in (*_SAID, *_ENDS, *_NAMED):
             value = fields.get(name) if isinstance(fields, dict) else None
             text = value.get("content") if isinstance(value, dict) else value
             if isinstance(text, str):

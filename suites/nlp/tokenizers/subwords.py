@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from suites.nlp.tokenizers.base import Tokenizer, Tokens, clean, kept
 SPECIAL = ("<unk>", "<s>", "</s>")
 _LONGEST = 1 << 30  # bytes of a text; sentencepiece leaves out longer ones without a word
 _LEAST = 256 + len(SPECIAL)  # bytes
+_MOST = 1 << 20  # pieces; the library takes room for all of them at once
 
 
 @kept
@@ -46,8 +47,8 @@ class SubwordTokenizer(Tokenizer):
         lower_case: bool = False,
         vocabulary: str | None = None,
     ) -> None:
-        if size < _LEAST:
-            raise AttributeValueError(f"SubwordTokenizer: size is {size}; it must be {_LEAST} or more")
+        if not _LEAST <= size <= _MOST:
+            raise AttributeValueError(f"SubwordTokenizer: size is {size}; it must lie between {_LEAST} and {_MOST}")
         self._size, self._pieces, self._lower_case = size, pieces, lower_case
         self.unknown, self.opening, self.closing = range(len(SPECIAL))
         self.vocabulary: list[str] = []
@@ -73,23 +74,32 @@ class SubwordTokenizer(Tokenizer):
 
     def learn(self, texts: Iterable[str]) -> None:
         """Learn the pieces of `texts`, the same of the same texts; DataError where they hold none."""
-        engine, cleaned = self._new(), (clean(text) for text in texts)
+        held = False
+
+        def cleaned() -> Iterator[str]:
+            nonlocal held
+            for text in texts:
+                held = held or bool(text.strip())
+                yield clean(text)
+
+        engine = self._new()
         if self._pieces == "bpe":
             alphabet = pre_tokenizers.ByteLevel.alphabet()
             trainer = trainers.BpeTrainer(
                 vocab_size=self._size, special_tokens=list(SPECIAL), show_progress=False, initial_alphabet=alphabet
             )
-            engine.train_from_iterator(cleaned, trainer)
+            engine.train_from_iterator(cleaned(), trainer)
         else:
             normalize = engine.normalizer.normalize_str if engine.normalizer else str
-            engine.model = Unigram(_likeliest([normalize(text) for text in cleaned], self._size), 0)
+            engine.model = Unigram(_likeliest([normalize(text) for text in cleaned()], self._size), 0)
             engine.add_special_tokens(list(SPECIAL))
+        if not held:
+            raise DataError("SubwordTokenizer: the training texts are empty, so there are no pieces to learn")
         self._take(engine)
-        if len(self.vocabulary) <= len(SPECIAL):
-            raise DataError("SubwordTokenizer: the training texts hold no pieces")
 
     def _take(self, engine: Engine) -> None:
         self._engine = engine
+        engine.encode_special_tokens = True  # "</s>" in a text is a text, and ends none
         numbers = engine.get_vocab(with_added_tokens=True)
         self.vocabulary = [token for token, _ in sorted(numbers.items(), key=lambda item: item[1])]
 
@@ -109,7 +119,9 @@ class SubwordTokenizer(Tokenizer):
         if self.learns:
             raise DataError("SubwordTokenizer: it has no vocabulary yet; it is built when the training set is read")
         found = self._engine.encode_batch(texts, add_special_tokens=False)
-        return [Tokens(np.array(e.ids, np.int64), np.array(e.offsets, np.int64).reshape(-1, 2)) for e in found]
+        # Unigram's pieces hold the special tokens too: one that is spelled out is unknown, and ends no text.
+        ids = [np.array([0 if i in (1, 2) else i for i in e.ids], np.int64) for e in found]
+        return [Tokens(own, np.array(e.offsets, np.int64).reshape(-1, 2)) for own, e in zip(ids, found, strict=True)]
 
     def encode_words(self, words: Sequence[str]) -> list[np.ndarray]:
         """The ids of each word as it stands in a text, behind a space: int64 [1 or more]."""

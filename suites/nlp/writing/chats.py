@@ -41,7 +41,9 @@ class ChatTemplate:
         Raises DataError where the template refuses them, imports, or takes more seconds, memory or characters than it
         may.
         """
-        values = {**self._around, "messages": [dict(each) for each in messages], "add_generation_prompt": True}
+        none = {"tools": None, "documents": None}  # transformers defines them, so templates compare them with none
+        more = {"messages": [dict(each) for each in messages], "add_generation_prompt": True}
+        values = {**self._around, **none, **more}
         question = json.dumps({"template": self._template, "values": values}).encode()
         with self._lock:
             try:

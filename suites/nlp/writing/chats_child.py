@@ -14,7 +14,8 @@ from functools import cache
 from typing import Any, NoReturn
 
 from jinja2 import Template, TemplateError, nodes
-from jinja2.ext import loopcontrols
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from framework.system.memory import bound_process
@@ -34,7 +35,7 @@ def main() -> None:
             answer = {"text": rendered(question["template"], question["values"])}
         except MemoryError:
             answer = {"error": "it takes more memory than it may"}
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
+        except Exception as error:  # whatever its expressions and filters raise
             answer = {"error": f"{error}"[:500] or type(error).__name__}
         data = json.dumps(answer).encode()
         sys.stdout.buffer.write(len(data).to_bytes(HEAD, "big") + data)
@@ -52,10 +53,20 @@ def rendered(template: str, values: dict[str, Any]) -> str:
     return "".join(parts)
 
 
+class _Generation(Extension):
+    """`{% generation %}`, around what a model wrote, for training on that alone; here it changes nothing."""
+
+    tags = {"generation"}  # noqa: RUF012  (as jinja2 has it)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+
 @cache
 def _compiled(template: str) -> Template:
     # As transformers' apply_chat_template has it, for which templates are written.
-    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
     made.filters["tojson"] = _tojson
     made.globals["raise_exception"] = _refuse
     made.globals["strftime_now"] = lambda form: datetime.now(UTC).strftime(str(form))
@@ -69,8 +80,14 @@ def _refuse(message: object) -> NoReturn:
     raise TemplateError(str(message))
 
 
-def _tojson(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 if __name__ == "__main__":

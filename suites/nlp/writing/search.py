@@ -70,19 +70,22 @@ class Search:
     cached: bool = True
 
     def __post_init__(self) -> None:
-        if min(self.beam, self.max_length) < 1 or self.length_penalty < 0:
+        if min(self.beam, self.max_length) < 1 or not 0 <= self.length_penalty < float("inf"):
             raise AttributeValueError(
                 f"Search: beam is {self.beam}, max_length {self.max_length} and length_penalty {self.length_penalty}; "
-                "they must be at least 1, 1 and 0"
+                "they must be at least 1, 1 and 0, and finite"
             )
         if not 0 <= self.coverage_penalty < float("inf"):
             raise AttributeValueError(
                 f"Search: coverage_penalty is {self.coverage_penalty}; it must be 0 or more, 0 for none"
             )
-        if not 0 <= self.temperature < float("inf") or not 0 < self.repetition_penalty < float("inf"):
+        if not 0 <= self.temperature < float("inf"):
             raise AttributeValueError(
-                f"Search: temperature is {self.temperature} and repetition_penalty {self.repetition_penalty}; the "
-                "first must be 0 or more, the second above 0, both finite"
+                f"Search: temperature is {self.temperature}; it must be 0 or more, and finite; 0 draws nothing"
+            )
+        if not 0 < self.repetition_penalty < float("inf"):
+            raise AttributeValueError(
+                f"Search: repetition_penalty is {self.repetition_penalty}; it must be above 0, and finite; 1 for none"
             )
         for name, value in (("top_p", self.top_p), ("min_p", self.min_p)):
             if value is not None and not 0 <= value <= 1:

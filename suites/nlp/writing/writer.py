@@ -202,6 +202,11 @@ class Writer:
         return [len(prompt.given) for prompt in self._prompts]
 
     @property
+    def before(self) -> list[tuple[int, ...]]:
+        """The words that each prompt begins with, and the one before them."""
+        return [(start, *prompt.given) for start, prompt in zip(self._starts, self._prompts, strict=True)]
+
+    @property
     def is_done(self) -> bool:
         """Whether all is written."""
         return not self._chooser.live

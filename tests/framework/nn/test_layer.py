@@ -126,3 +126,14 @@ def test_repr_shows_the_tree():
 def test_a_layer_without_forward_says_so():
     with pytest.raises(NotImplementedError, match="Pair defines no forward"):
         Pair()(ops.full(shape=(1,), value=1.0))
+
+
+@pytest.mark.parametrize(("make", "match"), [
+    (lambda: nn.Linear(4, -1), r"Linear: weight would be \[-1, 4\]; sizes are 1 or more"),
+    (lambda: nn.Embedding(0, 4), r"Embedding: weight would be \[0, 4\]"),
+    *((lambda kind=kind, eps=eps: kind(4, eps=eps), f"{kind.__name__}: eps is {eps}")
+      for kind in (nn.BatchNorm, nn.LayerNorm, nn.RMSNorm) for eps in (-1.0, float("nan"), float("inf"))),
+])  # fmt: skip
+def test_layers_without_elements_and_norms_that_divide_by_no_number_are_refused(make, match):
+    with pytest.raises(AttributeValueError, match=match):
+        make()

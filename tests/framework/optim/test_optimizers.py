@@ -1,5 +1,8 @@
 """Optimizers against their formulas in NumPy, eagerly and in a Program; parameter rules; state."""
 
+import inspect
+import math
+
 import numpy as np
 import pytest
 
@@ -212,12 +215,25 @@ def _step(w, b, optimizer, grads):
 @pytest.mark.parametrize(("kind", "options", "message"), [
     (optim.RMSProp, {"rho": 1.0}, r"RMSProp: rho is 1.0; it must lie in \[0, 1\)"),
     (optim.RMSProp, {"momentum": -0.1}, r"RMSProp: momentum is -0.1"),
-    (optim.Adagrad, {"initial": -1.0}, "Adagrad: initial is -1.0; a sum of squares is 0 or more"),
+    (optim.Adagrad, {"initial": -1.0}, "Adagrad: initial is -1.0; it must be 0 or more, and finite"),
     (optim.LAMB, {"beta2": 1.0}, r"LAMB: beta2 is 1.0"),
 ])  # fmt: skip
 def test_options_out_of_range_are_refused(kind, options, message):
     with pytest.raises(AttributeValueError, match=message):
         make(kind, **options)
+
+
+EVERY = [each for each in vars(optim).values() if isinstance(each, type) and issubclass(each, optim.Optimizer)]
+
+
+@pytest.mark.parametrize("kind", [each for each in EVERY if each is not optim.Optimizer])
+def test_no_option_is_taken_that_makes_no_numbers_of_weights(kind):
+    numbers = [name for name, p in inspect.signature(kind).parameters.items() if type(p.default) is float]
+    assert "lr" in numbers
+    for name in numbers:
+        for value in (-1.0, math.inf, math.nan):
+            with pytest.raises(AttributeValueError, match=f"{kind.__name__}: {name} is {value}"):
+                kind([("w", parameter(W))], **{name: value})
 
 
 @pytest.mark.parametrize("kind", [optim.RMSProp, optim.Adagrad, optim.LAMB])

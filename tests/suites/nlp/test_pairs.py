@@ -167,3 +167,9 @@ def test_prose_is_divided_by_documents_and_parts(tmp_path):
         Prose(str(path))
     with pytest.raises(AttributeValueError, match="holdout is 1"):
         Prose(str(path), holdout=1.0)
+
+
+def test_a_side_that_is_no_text_is_told_as_that(tmp_path):
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"source": ["a", "b"], "target": "c"}) + "\n")
+    with pytest.raises(DataError, match=r"pairs.jsonl:1: its source is missing or no text: a null"):
+        Pairs(str(tmp_path / "pairs.jsonl"))

@@ -6,13 +6,17 @@ import time
 
 import pytest
 
-from framework.errors import DataError
+from framework.errors import ConfigError, DataError
 from suites.engine.config import build_value
-from suites.nlp.datasets.base import Labelled, Pair
+from suites.nlp.datasets.base import Labelled, Pair, Passage
+from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.problems import Problem
-from suites.nlp.processor import TextProcessor
+from suites.nlp.problems.language_modeling import LanguageModeling
+from suites.nlp.problems.text_to_text import TextToText
+from suites.nlp.processor import TextProcessor, WritingProcessor
 from suites.nlp.sequences import CountingSequencer, Sequencer
 from suites.nlp.tokenizers import BertTokenizer, CharacterTokenizer, SubwordTokenizer, WordTokenizer
+from suites.nlp.writing import Limits, Search
 
 TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"])
 LONG = "a b c d e f g h " * 3
@@ -169,3 +173,36 @@ def test_a_set_in_another_language_than_the_vocabulary_is_told(caplog):
         counting.tokens(texts)
         counting.warn("reviews.csv")
         assert ("reviews.csv: 50 % of its tokens are unknown to the vocabulary (2 of 4)" in caplog.text) is told
+
+
+def test_a_prompt_is_told_to_be_cut_where_the_model_has_no_place_for_it():
+    tokenizer = CharacterTokenizer(8)
+    tokenizer.learn(["ab"])
+    limits = Limits(0, 0, past=4, length=256)
+    processor = WritingProcessor(
+        LanguageModeling(Search(max_length=50)), Sequencer(tokenizer, max_length=16), [], limits
+    )
+    for length, cut in ((205, False), (206, True)):
+        (prompt,) = processor._writes.prompts([Passage("a" * length)], processor.sequencer, limits)
+        assert (len(prompt.given) < length, processor.truncated(Passage("a" * length))) == (cut, cut)
+
+
+def test_a_beginning_that_no_text_can_have_is_refused_alone():
+    tokenizer = CharacterTokenizer(8)
+    tokenizer.learn(["ab"])
+    limits = Limits(1, 2, past=4, memory=4, length=10)
+    processor = WritingProcessor(TextToText(), Sequencer(tokenizer, max_length=16), [], limits)
+    assert processor.from_json({"text": "a", "prefix": "b" * 8}).target == "b" * 8
+    for begun, match in (("bЖ", "no text can begin with 'bЖ'"), ("b" * 9, "has 9 tokens; the model has places for 8")):
+        with pytest.raises(DataError, match=match):
+            processor.from_json({"text": "a", "prefix": begun})
+        ((_, read),) = processor.inputs(f"a\t{begun}")
+        with pytest.raises(DataError, match=match):
+            read()
+
+
+def test_numbers_of_tokens_that_end_a_text_are_those_of_tokens():
+    tokenizer, model = CharacterTokenizer(8), LanguageModel(8, width=8, heads=2, layers=1)
+    tokenizer.learn(["ab"])
+    with pytest.raises(ConfigError, match="stop_ids: 99 is no token; they are numbered from 0 to"):
+        LanguageModeling(Search(stop_ids=(99,))).limits(model, tokenizer)

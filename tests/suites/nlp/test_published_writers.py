@@ -1,11 +1,12 @@
 """Published language models as whole models: a folder as transformers writes it, and texts that go on."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from framework.errors import CheckpointError
 from suites import engine
@@ -83,13 +84,16 @@ def test_a_checkpoint_is_a_model_that_writes(hub, tmp_path, capsys, fields):
         ({"rope_scaling": {"type": "linear", "factor": "x"}}, "factor of rope_type linear is 'x'"),
         ({"rope_scaling": "linear"}, "rope_scaling is 'linear'"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types is"),
-        ({"model_type": "mistral", "sliding_window": -3}, "window is -3"),
+        (
+            {"model_type": "mistral", "sliding_window": -3},
+            "sliding_window is '-3'; it must be a whole number from 1 on",
+        ),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
         ({"attention_bias": True}, "attention_bias is true"),
         ({"model_type": "gemma"}, "model_type is 'gemma'"),
-        ({"num_hidden_layers": -2}, "layers is -2"),
+        ({"num_hidden_layers": -2}, "num_hidden_layers is '-2'"),
         ({"logit_scale": 0.5}, "logit_scale is '0.5', and what it changes is not known"),
-        ({"hidden_size": None}, "width is None"),
+        ({"hidden_size": None}, "hidden_size is missing"),
         ({"eos_token_id": -2}, "eos_token_id is -2, which is no token: it must be a whole number"),
         ({"eos_token_id": [0, "9"]}, r"eos_token_id is \[0, '9'\], which is no token"),
         ({"bos_token_id": "0"}, "bos_token_id is 0, which is no token"),
@@ -99,6 +103,46 @@ def test_a_checkpoint_is_a_model_that_writes(hub, tmp_path, capsys, fields):
 def test_what_is_not_computed_is_refused(changes, match):
     with pytest.raises(CheckpointError, match=match):
         described_language_model({**LLAMA, **changes}, "config.json")
+
+
+QWEN2 = {**LLAMA, "model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True, "max_window_layers": 1}
+MISTRAL = {**LLAMA, "model_type": "mistral", "sliding_window": 8, "head_dim": 4}
+ROPE = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8, "rope_theta": 1e4}
+ODD = (None, -1, 0, 1.5, math.inf, math.nan, "x", "", [], [1], {}, {"a": 1}, True, False, 2**70, 10**9)
+SIZES = {"hidden_size", "intermediate_size", "num_hidden_layers", "max_position_embeddings", "vocab_size", "head_dim",
+         "n_embd", "n_inner", "n_layer", "n_positions"}  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", [LLAMA, GPT2, QWEN2, MISTRAL], ids=lambda fields: fields["model_type"])
+def test_any_value_of_any_field_is_taken_or_refused_by_its_name(fields, tmp_path):
+    where = str(checkpoint(tmp_path / "small", fields) / "config.json")
+    more = {"rope_theta", "rope_scaling", "head_dim", "n_inner", "layer_types", "tie_word_embeddings", "rms_norm_eps"}
+    for name in sorted({*fields, *more}):
+        for value in ODD:
+            try:
+                found = described_language_model({**fields, name: value}, where)
+            except CheckpointError as error:
+                assert name in str(error) or "rope_type" in str(error) or value == 10**9, (name, value, str(error))
+            else:
+                assert not (value == 10**9 and name in SIZES and name in fields), name
+                assert 1 < found.get("theta", 1e4) < math.inf
+    for name in ROPE:
+        for value in ODD:
+            try:
+                scaling = described_language_model({**LLAMA, "rope_scaling": {**ROPE, name: value}}, "c")["scaling"]
+            except CheckpointError:
+                continue
+            assert scaling is None or np.isfinite(scaling.rates(np.ones(4), 1e4, 8)).all()
+
+
+def test_windows_are_those_that_transformers_would_take():
+    left = {**{k: v for k, v in QWEN2.items() if k != "sliding_window"}}
+    assert described_language_model(left, "c")["window"] == 4096
+    assert described_language_model({**left, "sliding_window": None}, "c")["window"] is None
+    assert described_language_model({**MISTRAL, "use_sliding_window": False}, "c")["window"] == 8
+    assert described_language_model({**LLAMA, "sliding_window": 8}, "c")["window"] is None
+    with pytest.raises(CheckpointError, match="use_sliding_window is 'True', and what it changes is not known"):
+        described_language_model({**LLAMA, "sliding_window": 8, "use_sliding_window": True}, "c")
 
 
 def test_a_token_beyond_the_vocabulary_is_told_as_transformers_writes_some_for_networks_of_any_size(caplog):
@@ -305,3 +349,13 @@ def test_a_damaged_file_is_named_once(monkeypatch, tmp_path):
     with pytest.raises(CheckpointError, match="damaged or not a safetensors file") as error:
         engine.load(weights.parent)
     assert str(error.value).count(str(weights)) == 1
+
+
+@pytest.mark.parametrize("single", ["$A <|endoftext|>", "<|endoftext|> $A <|endoftext|>"])
+def test_a_tokenizer_that_ends_every_text_is_told_as_that(tmp_path, single):
+    folder = checkpoint(tmp_path / "theirs", LLAMA)
+    made = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    made.post_processor = processors.TemplateProcessing(single, special_tokens=[("<|endoftext|>", 0)])
+    made.save(str(folder / "tokenizer.json"))
+    with pytest.raises(CheckpointError, match=r"puts its eos_token, '<.endoftext.>', behind every text"):
+        published_tokenizer(folder)

@@ -58,7 +58,7 @@ def test_of_more_characters_than_there_is_room_for_the_rarest_are_unknown():
 
 @pytest.mark.parametrize("texts", [[], [""], [" \n\t", "\u3000"]])
 def test_texts_without_a_character_are_refused(texts):
-    with pytest.raises(DataError, match="the training texts hold no pieces"):
+    with pytest.raises(DataError, match="the training texts are empty, so there are no pieces to learn"):
         SubwordTokenizer(size=300, pieces="unigram").learn(texts)
 
 
@@ -72,7 +72,7 @@ def test_a_vocabulary_of_another_kind_or_size_is_refused(tmp_path):
     assert len(SubwordTokenizer(300, vocabulary=str(tmp_path / "v.json")).vocabulary) <= 300
     with pytest.raises(DataError, match="but size is 260; raise size"):
         SubwordTokenizer(260, vocabulary=str(tmp_path / "v.json"))
-    with pytest.raises(AttributeValueError, match="size is 100; it must be 259 or more"):
+    with pytest.raises(AttributeValueError, match="size is 100; it must lie between 259 and"):
         SubwordTokenizer(100)
     with pytest.raises(DataError, match="has no vocabulary yet"):
         SubwordTokenizer().encode(["a"])
@@ -105,3 +105,21 @@ def test_words_become_a_text_again_where_each_piece_is_one():
         assert not WordTokenizer(**other).writes
         with pytest.raises(NotSupportedError, match="WordTokenizer: makes no text of ids"):
             WordTokenizer(**other).text([3])
+
+
+@pytest.mark.parametrize("pieces", ["bpe", "unigram"])
+def test_a_text_that_spells_a_special_token_is_a_text(pieces):
+    tokenizer = SubwordTokenizer(300, pieces)
+    tokenizer.learn(["a <s> b </s> c <unk> d"] * 3)
+    for one in (tokenizer, tokenizer_from(tokenizer.metadata())):
+        (found,) = one.encode(["a </s> b <s> <unk>"])
+        assert not set(found.ids.tolist()) & {1, 2}
+        assert pieces == "unigram" or one.text(found.ids) == "a </s> b <s> <unk>"
+
+
+def test_sizes_that_no_vocabulary_has_and_texts_without_pieces_are_refused():
+    for size in (1, 1 << 30):
+        with pytest.raises(AttributeValueError, match=f"size is {size}; it must lie between 259 and 1048576"):
+            SubwordTokenizer(size)
+    with pytest.raises(DataError, match="the training texts are empty"):
+        SubwordTokenizer(300).learn(["", " \n"])

@@ -161,6 +161,9 @@ std::vector<int64_t> TextTokenizer::encode(std::string_view text) const {
     });
     is_start = false;
   });
+  if (is_text_)
+    for (int64_t& id : ids)
+      if (id == around_.opening || id == around_.closing) id = 0;
   return ids;
 }
 
@@ -216,13 +219,21 @@ std::unique_ptr<TextTokenizer> TextTokenizer::of_json(const Json& json) {
   return made;
 }
 
+// A text that spells "</s>" is a text; as a piece of Unigram it is unknown.
+void TextTokenizer::take_special_tokens_for_text() {
+  added_.clear();
+  plain_ = normalized_ = Trie();
+  around_ = {1, 2, 1, true};
+  is_text_ = true;
+}
+
 std::unique_ptr<TextTokenizer> TextTokenizer::of_metadata(const Json& metadata) {
   const std::string kind = text_of(metadata, "kind");
   if (kind == "json" || kind == "subwords") {
     try {
       const predictor::JsonDocument document(text_of(metadata, kind == "json" ? "text" : "engine"));
       auto made = of_json(document.root());
-      if (kind == "subwords") made->around_ = {1, 2, 1, true};
+      if (kind == "subwords") made->take_special_tokens_for_text();
       return made;
     } catch (const std::invalid_argument& e) {
       fail(ErrorKind::kNotSupported, "tokenizer: its tokenizer.json is no JSON (", e.what(), ")");

@@ -44,6 +44,7 @@ class TextTokenizer {
   void add(const predictor::Json* list);
   void add(AddedToken token);
   void find_around(const predictor::Json& json);
+  void take_special_tokens_for_text();
   // Calls taken(piece, token): parts between added tokens, and those tokens, whose piece is empty.
   template <class F>
   void each_part(const std::string& text, const Trie& trie, F&& taken) const;
@@ -54,6 +55,7 @@ class TextTokenizer {
   std::vector<AddedToken> added_;
   Trie plain_, normalized_;  // of `added_`, by their numbers there
   Around around_;
+  bool is_text_ = false;     // no text holds the tokens around it
   bool characters_ = false;  // every character is a token
 };
 

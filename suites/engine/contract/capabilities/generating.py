@@ -67,10 +67,17 @@ class Prompt:
     Attributes:
         tokens: that it begins with, at least one.
         source: tokens of what is translated or summed up; none of a model that goes on with a text.
+        goes_on: whether what is written goes on with the prompt's text, and so begins with the space behind it.
     """
 
     tokens: list[int]
     source: list[int] = field(default_factory=list)
+    goes_on: bool = False
+
+    @property
+    def before(self) -> list[int]:
+        """Tokens that the text which is written stands behind."""
+        return self.tokens if self.goes_on else []
 
     def __len__(self) -> int:
         return len(self.tokens) + len(self.source)

@@ -101,7 +101,7 @@ class Engine:
             for number in range(wish.results):
                 chooser = _checked(lambda n: self.generator.chooser(wish.sampling, n, wish.prompt.tokens), number)
                 tokens = Tokens(wish.client, list(wish.prompt.tokens), most, wish.prompt.source)
-                growing = Growing(self.generator.text, wish.stops)
+                growing = Growing(self.generator.text, wish.stops, wish.prompt.before)
                 ticket.results.append(TextInWork(ticket, number, tokens, chooser, growing))
         with self._changed:
             if self._closed:
@@ -162,7 +162,7 @@ class Engine:
         room = most - len(prompt)
         chooser = _checked(self.generator.beams, wish.sampling, wish.results, prompt, room, wish.stops)
         tokens = Tokens(wish.client, list(prompt), most, wish.prompt.source, width=wish.sampling.beam)
-        return BeamsInWork(ticket, tokens, wish.results, chooser, wish.stops, [tokens])
+        return BeamsInWork(ticket, tokens, wish.results, chooser, wish.stops, wish.prompt.before, [tokens])
 
     # -- in the engine's thread
     def _work(self) -> None:
@@ -317,7 +317,7 @@ class Engine:
             return beams.failed(RequestError(few))
         pieces = []
         for number, (ids, ended) in enumerate(found):
-            growing = Growing(self.generator.text, beams.stops)
+            growing = Growing(self.generator.text, beams.stops, beams.before)
             text = "".join(growing.add(token) for token in ids) + growing.end()
             tokens = len(ids) + (ended and not growing.stopped)
             pieces.append(Piece(number, text, tokens, "stop" if ended else "length"))

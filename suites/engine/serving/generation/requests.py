@@ -128,6 +128,7 @@ class BeamsInWork:
     Attributes:
         tokens: the sequence that they begin with.
         results: how many there are.
+        before: tokens that their texts stand behind.
         live: the hypotheses that go on, in the chooser's order.
         heard: scores and totals of those of them that were computed; when all are there, the next tokens are chosen.
     """
@@ -137,6 +138,7 @@ class BeamsInWork:
     results: int
     chooser: ChoosesTogether
     stops: Sequence[str]
+    before: Sequence[int]
     live: list[Tokens]
     heard: dict[Tokens, tuple[np.ndarray, float]] = field(default_factory=dict)
 

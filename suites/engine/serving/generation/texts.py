@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+_LOOK = 64  # tokens before a text that are looked at
 _BROKEN = "\ufffd"  # a character whose other bytes have not come
 
 
@@ -13,15 +14,19 @@ class Growing:
     Args:
         text_of: tokens to text.
         stops: texts that end it, which are no part of it.
+        before: tokens that it stands behind; their text is no part of it.
 
     Attributes:
         stopped: whether one of them came.
     """
 
-    def __init__(self, text_of: Callable[[Sequence[int]], str], stops: Sequence[str]) -> None:
+    def __init__(
+        self, text_of: Callable[[Sequence[int]], str], stops: Sequence[str], before: Sequence[int] = ()
+    ) -> None:
         self._text_of, self._stops = text_of, tuple(stops)
-        self._ids: list[int] = []
-        self._from = self._read = 0  # tokens that stand before the next ones for their look, and those that are told
+        self._ids = list(before[-_LOOK:])
+        self._from = 0  # of the tokens that stand before the next ones for their look
+        self._read = len(self._ids)  # tokens that are told
         self._held = ""  # the beginning of a stop text, perhaps
         self.stopped = False
 
@@ -39,7 +44,9 @@ class Growing:
         before, now = self._text_of(self._ids[self._from : self._read]), self._text_of(self._ids[self._from :])
         if len(now) <= len(before) or (now.endswith(_BROKEN) and not last):
             return ""
-        self._from, self._read = self._read, len(self._ids)
+        if self._text_of(self._ids[self._read :]).strip():  # of spaces at the start some tokenizers leave out
+            self._from = self._read
+        self._read = len(self._ids)
         return now[len(before) :]
 
     def _given(self, new: str, *, last: bool) -> str:

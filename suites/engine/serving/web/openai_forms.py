@@ -204,6 +204,6 @@ def refusal_of(message: str, status: int, param: str | None) -> dict[str, Any]:
 
 
 def param_of(message: str, names: Sequence[str]) -> str | None:
-    """The key that a message is about, which stands before its first colon."""
-    name = message.partition(":")[0].partition(".")[0]
+    """The key that a message is about, which is its first word."""
+    name = message.replace(".", " ").replace(":", " ").partition(" ")[0]
     return name if name in names else None

@@ -35,6 +35,19 @@ def test_special_tokens_filters_and_lines_are_as_transformers_has_them():
 
 
 @pytest.mark.parametrize(
+    ("template", "wanted"),
+    [
+        ("{% if tools is not none %}tools{% endif %}{% if documents is defined %}none{% endif %}", "none"),
+        ("{% generation %}{% set x = 1 %}a{% endgeneration %}{{ x }}", "a"),
+        ("{{ {'b': 1, 'a': 'ü'} | tojson(ensure_ascii=True, separators=(',', ':'), sort_keys=True) }}",
+         '{"a":"\\u00fc","b":1}'),
+    ],
+)  # fmt: skip
+def test_what_templates_expect_of_transformers_is_there(template, wanted):
+    assert made(template) == wanted
+
+
+@pytest.mark.parametrize(
     ("template", "match"),
     [
         ("{% import 'os' as os %}", "line 1 takes in another template"),
@@ -47,6 +60,7 @@ def test_special_tokens_filters_and_lines_are_as_transformers_has_them():
         ("{{ raise_exception('roles must take turns') }}", "roles must take turns"),
         ("{% for %}", "Expected|expected"),
         ("{{ 1 // 0 }}", "zero"),
+        ("{{ 'a' | dictsort }}", "has no attribute 'items'"),
     ],
 )
 def test_a_template_that_does_something_else_is_refused(template, match):

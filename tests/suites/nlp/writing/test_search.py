@@ -19,8 +19,9 @@ from suites.nlp.writing import Search
         ({"results": 2}, "results is 2"),
         ({"stop": ("a", "")}, "empty text"),
         ({"coverage_penalty": -0.1}, "coverage_penalty is -0.1"),
-        ({"repetition_penalty": 0.0}, "repetition_penalty 0"),
-        ({"repetition_penalty": float("inf")}, "repetition_penalty inf"),
+        ({"beam": 2, "length_penalty": float("nan")}, "length_penalty nan"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty is 0"),
+        ({"repetition_penalty": float("inf")}, "repetition_penalty is inf"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings, match):
