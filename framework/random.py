@@ -6,6 +6,9 @@ whatever the number of threads.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import numpy as np
 
 from framework.autograd.tape import no_grad
@@ -48,6 +51,17 @@ class Generator:
 
 
 default_generator = Generator(0)
+
+
+@contextlib.contextmanager
+def own_stream(seed: int = 0) -> Iterator[None]:
+    """Inside, the default generator draws from the stream `seed`; afterwards it goes on as if nothing had drawn."""
+    state = default_generator.get_state()
+    default_generator.seed(seed)
+    try:
+        yield
+    finally:
+        default_generator.set_state(state)
 
 
 def seed(seed: int) -> None:

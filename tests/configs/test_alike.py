@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framework.io import load_tensors
 from framework.nn import init
 from suites.engine.config.building import build_task, read_config
 from suites.engine.config.tree.shipped import shipped_configs
@@ -13,6 +14,7 @@ from suites.engine.contract.batch import POSITIONS
 from suites.engine.contract.capabilities import FollowsOutputs
 from suites.engine.predict.evaluation import evaluate, predict_of
 from suites.engine.predict.items import batches_of, predict_items
+from suites.engine.train.training import train
 from tests.configs.drawn import draw
 from tests.configs.test_every_config import UNTRAINED
 
@@ -140,3 +142,32 @@ def approximately(said):
     if isinstance(said, (list, tuple)):
         return type(said)(approximately(value) for value in said)
     return pytest.approx(said, rel=NEAR, abs=NEAR) if isinstance(said, float) else said
+
+
+def trained(name, drawn, often):
+    """The weights after four updates, with an evaluation behind each or without any."""
+    evaluation = f"{{$replace: {{every: {often}, unit: steps, pictures: 0, loss: true}}}}"
+    train(
+        Path(name), [*drawn, "runtime.steps=4", f"runtime.evaluation={evaluation}"], runs=Path("runs"), name=f"{often}"
+    )
+    return load_tensors(Path("runs") / f"{often}" / "weights/last.safetensors")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "classification/photos",
+        "ctr/deepfm_adult",
+        "detection/faster_rcnn_mobilenetv2_bccd",  # its loss draws regions
+        "generation/ddpm_orl",  # noise
+        "nlp/nnlm_multi30k",  # words
+        "ocr/crnn_drawn",
+    ],
+)
+def test_an_evaluation_in_between_changes_no_weight(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn = [each for each in draw(name) if not each.startswith("runtime.evaluation")]
+    without, with_it = trained(name, drawn, 0), trained(name, drawn, 1)
+    assert list(without) == list(with_it)
+    for key, value in without.items():
+        np.testing.assert_array_equal(value.numpy(), with_it[key].numpy())

@@ -16,6 +16,7 @@ from framework.atomic import write_text
 from framework.data import DataLoader
 from framework.devices import placement
 from framework.errors import ConfigError
+from framework.random import own_stream
 from suites.engine.contract.capabilities import count_batch, count_set, parts_of, write_picture
 from suites.engine.contract.fitting import StepsOnHost, fitting_here
 from suites.engine.contract.losses import Loss
@@ -128,6 +129,8 @@ def evaluate(
 ) -> dict[str, float]:
     """Return the metric's figures over one pass of `loader`, and `skipped` where samples could not be used.
 
+    Losses that draw, such as those of a sampled softmax, draw the same each time, and training draws on as without it.
+
     Args:
         task: gives the metric and names the inputs.
         predict: see `predict_of`.
@@ -147,11 +150,12 @@ def evaluate(
         if losses is not None:
             terms.append(losses(part))
 
-    for done, batch in enumerate(loader, start=1):
-        metric.update_joined(found_on(task, predict, batch, note))
-        if tally is not None:
-            count_batch(task, tally, batch, training=False)
-        after_batch(done)
+    with own_stream():
+        for done, batch in enumerate(loader, start=1):
+            metric.update_joined(found_on(task, predict, batch, note))
+            if tally is not None:
+                count_batch(task, tally, batch, training=False)
+            after_batch(done)
     if loader.skipped:
         left = len(loader.dataset) - len(loader.skipped)
         _log.warning("evaluation: %s; the figures are over the other %d", loader.skipped.report(), left)
