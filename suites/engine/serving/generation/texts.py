@@ -42,9 +42,11 @@ class Growing:
     def _next(self, *, last: bool = False) -> str:
         # Some tokenizers join tokens in a way that depends on those before: a few are looked at again.
         before, now = self._text_of(self._ids[self._from : self._read]), self._text_of(self._ids[self._from :])
-        if len(now) <= len(before) or (now.endswith(_BROKEN) and not last):
+        waits = len(self._ids) - self._read < _LOOK  # no character has more tokens
+        if waits and (len(now) <= len(before) or (now.endswith(_BROKEN) and not last)):
             return ""
-        if self._text_of(self._ids[self._read :]).strip():  # of spaces at the start some tokenizers leave out
+        # Of spaces at the start some tokenizers leave out one; a text of nothing else is not looked at as a whole.
+        if self._read - self._from >= _LOOK or self._text_of(self._ids[self._read :]).strip():
             self._from = self._read
         self._read = len(self._ids)
         return now[len(before) :]

@@ -52,3 +52,18 @@ def test_words_with_spaces_between_them_are_joined_as_the_tokenizer_does():
     words = {1: "one", 2: "two", 3: "three"}
     pieces = told([1, 2, 3], text_of=lambda ids: " ".join(words[each] for each in ids))
     assert pieces == ["one", " two", " three", ""]
+
+
+@pytest.mark.parametrize("token", ["a", " ", "", "\ufffd"])
+def test_a_long_text_is_not_decoded_as_a_whole_at_each_token(token):
+    """Nor one of spaces, of tokens without a text, or of bytes that end no character."""
+    longest = 0
+
+    def text(ids):
+        nonlocal longest
+        longest = max(longest, len(ids))
+        return (token * len(ids))[token == " " :]  # the first space is left out
+
+    growing = Growing(text, ())
+    whole = "".join(growing.add(0) for _ in range(1000)) + growing.end()
+    assert whole.strip() == (token * 1000).strip() and longest <= 200
