@@ -50,3 +50,20 @@ def test_dropout_keeps_the_mean_and_does_nothing_in_evaluation():
     assert layer.eval()(x) is x
     with pytest.raises(AttributeValueError, match="p is 1"):
         nn.Dropout(1.0)
+
+
+def test_a_stream_of_its_own_leaves_the_default_one_where_it_was():
+    def drawn():
+        return random.default_generator.key().tolist()
+
+    random.seed(5)
+    expected = [drawn(), drawn()]
+    random.seed(5)
+    found = [drawn()]
+    inside = []
+    for _ in range(2):
+        with pytest.raises(KeyError), random.own_stream(7):
+            inside.append((drawn(), drawn()))
+            raise KeyError
+    assert inside[0] == inside[1] and inside[0] != tuple(expected)
+    assert [*found, drawn()] == expected
