@@ -115,7 +115,7 @@ class ClickProcessor(ServedProcessor):
         for name in row if lacking else ():
             if name not in self._columns and (meant := nearest(str(name), lacking)):
                 raise DataError(f"there is no column '{name}'; did you mean '{meant}'?")
-        if len(lacking) == len(self._columns):
+        if row and len(lacking) == len(self._columns):  # one of nothing is a row of missing values
             raise DataError(f"the row has no value that the model reads; it reads {', '.join(self._columns)}")
         return row if isinstance(row, dict) else dict(row)
 
