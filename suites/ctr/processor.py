@@ -104,6 +104,8 @@ class ClickProcessor(ServedProcessor):
 
         Raises DataError where it has no column that the model reads, or a name that is nearly one that it lacks.
         """
+        if getattr(given, "ndim", 1) == 2 and hasattr(given, "to_dict"):
+            raise DataError("a table has many rows; give them one by one: table.to_dict('records')")
         row = given.to_dict() if hasattr(given, "to_dict") else given
         if not isinstance(row, Mapping):
             raise DataError(f"a row is a dict of values by column, not {type(given).__name__}")
@@ -117,6 +119,7 @@ class ClickProcessor(ServedProcessor):
                 raise DataError(f"there is no column '{name}'; did you mean '{meant}'?")
         if row and len(lacking) == len(self._columns):  # one of nothing is a row of missing values
             raise DataError(f"the row has no value that the model reads; it reads {', '.join(self._columns)}")
+        _expect_values({name: row[name] for name in self._columns if name in row})
         return row if isinstance(row, dict) else dict(row)
 
     def from_json(self, value: Any) -> Item:
@@ -138,6 +141,7 @@ class ClickProcessor(ServedProcessor):
             raise DataError(f"there is no column '{unknown[0]}'; the model reads {', '.join(self._columns)}")
         if value and not any(name in value for name in self._columns):
             raise DataError(f"the row has no value that the model reads; it reads {', '.join(self._columns)}")
+        _expect_values(value)
         return {name: self._text(name, each) for name, each in value.items()}
 
     def _text(self, name: str, value: Any) -> Cell:
@@ -197,6 +201,14 @@ class ClickProcessor(ServedProcessor):
         shown = ", ".join(f"{name}={item.get(name, '')}" for name in self._columns[:4])
         more = ", ..." if len(self._columns) > 4 else ""
         return f"{shown}{more}: " + ", ".join(f"{name} {value:.4f}" for name, value in result.items())
+
+
+def _expect_values(row: Mapping[str, Any]) -> None:
+    """Raise DataError for an object as a value, or in a list of values: its text would be an unknown category."""
+    for name, value in row.items():
+        several = value if isinstance(value, (list, tuple)) else () if isinstance(value, str) else (value,)
+        if any(isinstance(each, (Mapping, set)) for each in several):
+            raise DataError(f"'{name}' is an object; a value is a text, a number, true, false, null or a list of these")
 
 
 def _refuse(why: str) -> Item:

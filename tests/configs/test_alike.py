@@ -1,6 +1,7 @@
 """In every config that is shipped nothing depends on what stands beside an item, or on when a task is built."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,11 @@ SMALL = ("ctr/", "nlp/bidaf", "nlp/bigru", "nlp/bilm", "nlp/bilstm", "nlp/bow", 
          "nlp/gpt_tinyshakespeare", "nlp/mmdnn", "nlp/nnlm", "nlp/rnn", "nlp/simnet",
          "video/attention_cluster_gesture", "video/attention_lstm_gesture", "video/nextvlad_gesture",
          "video/tsn_mobilenetv2_gesture")  # fmt: skip
-NEAR = 1e-5  # of the largest number: sums of other lengths round otherwise
+NEAR = 1e-5  # products of other numbers of rows round otherwise
+# Of networks of their size there are small ones, whose processors are the same.
+LARGE = re.compile(
+    "r50|r101|resnet50|resnet101|resnet152|resnext|darknet53|xception|vgg|hrnet_w|cascade|yolov[34]_(r|spp|coco)"
+)
 
 
 def strangers(items):
@@ -40,7 +45,14 @@ def row(batch, names, place):
     return [np.asarray(batch[name])[place] for name in names]
 
 
-@pytest.mark.parametrize("name", [name for name in shipped_configs() if name.startswith(PICTURES)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if LARGE.search(name) else ())
+        for name in shipped_configs()
+        if name.startswith(PICTURES)
+    ],
+)
 def test_a_picture_is_shown_to_a_network_as_if_it_were_alone(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = build_task(read_config(Path(name), draw(name)))

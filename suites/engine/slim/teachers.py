@@ -34,9 +34,9 @@ def expect_running_teacher(path: str, otherwise: str = "") -> None:
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Opening a run sets threads and the random stream as it had them; afterwards they are as before."""
-    threads, state = num_threads(), random.default_generator.get_state()
+    threads = num_threads()
     try:
-        yield
+        with random.own_stream():
+            yield
     finally:
         set_num_threads(threads)
-        random.default_generator.set_state(state)

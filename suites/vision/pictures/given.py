@@ -108,8 +108,9 @@ def _pixels(array: np.ndarray, what: str) -> np.ndarray:
     """uint8 [H, W, 3] of [H, W, C]."""
     if not array.size:
         raise DataError(f"a {what} has pixels; this array is {list(array.shape)}")
-    if array.dtype == np.uint16:
-        array = cv2.convertScaleAbs(array, alpha=255.0 / 65535.0).reshape(array.shape)
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:  # in any byte order
+        whole = np.ascontiguousarray(array, np.uint16)
+        array = cv2.convertScaleAbs(whole, alpha=255.0 / 65535.0).reshape(array.shape)
     if array.dtype != np.uint8:
         raise DataError(f"a {what}'s pixels are uint8; these are {_told(array)}")
     return np.ascontiguousarray(array.repeat(3, axis=2) if array.shape[2] == 1 else array[..., :3])

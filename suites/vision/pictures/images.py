@@ -23,7 +23,7 @@ from suites.vision.pictures.tiff import beginning_with, pages, shown_as_stored
 
 _FREE, _GROWTH = 64 << 20, 8  # bytes that a picture of a rare kind may take: free ones, and so many times its own
 QUICK_BYTES, _QUICK_PIXELS = 1 << 20, 1 << 21
-TIFF_SIGNS = (b"II*\0", b"MM\0*")
+_TIFF_SIGNS = (b"II*\0", b"MM\0*")
 _SCAN = b"\xff\xda"
 _MOST_STEPS = 1 << 18  # from part to part of a file
 IMAGE_SUFFIXES = (
@@ -33,6 +33,10 @@ IMAGE_SUFFIXES = (
 
 def read_image(path: str | os.PathLike[str], page: int | None = None) -> np.ndarray:
     """Reads an image file as RGB; see `decode_image` for what is converted and what is refused.
+
+    Args:
+        path: the file.
+        page: of a TIFF file, from 0; None where it has one.
 
     Returns:
         uint8 [H, W, 3].
@@ -46,7 +50,7 @@ def read_image(path: str | os.PathLike[str], page: int | None = None) -> np.ndar
 def count_pages(path: str | os.PathLike[str]) -> int:
     """How many pages an image file has: 1, or those of a TIFF file. DataError where it cannot be read."""
     data = _content(path)
-    return max(1, len(pages(data))) if data[:4] in TIFF_SIGNS else 1
+    return max(1, len(_pages(data, str(path)))) if data[:4] in _TIFF_SIGNS else 1
 
 
 def _content(path: str | os.PathLike[str]) -> bytes:
@@ -88,7 +92,7 @@ def decode(data: bytes, name: str, flags: int, page: int | None = None) -> np.nd
     Raises:
         DataError: as `decode_image` does, but for floating-point pixels.
     """
-    if data[:4] in TIFF_SIGNS:
+    if data[:4] in _TIFF_SIGNS:
         data = _of_page(data, name, page)
     header = checked_file(data, name)
     multiplied = header.directory is not None and header.directory.multiplied
@@ -104,8 +108,15 @@ def decode(data: bytes, name: str, flags: int, page: int | None = None) -> np.nd
     return _divided(image)[..., :3] if multiplied and image.ndim == 3 and image.shape[2] == 4 else image
 
 
+def _pages(data: bytes, name: str) -> list[int]:
+    try:
+        return pages(data)
+    except DataError as error:
+        raise DataError(f"image {name}: {error}") from None
+
+
 def _of_page(data: bytes, name: str, page: int | None) -> bytes:
-    places = pages(data)
+    places = _pages(data, name)
     if page is None and len(places) > 1:
         raise DataError(
             f"image {name}: has {len(places)} pages; split it into a file a page (`tiffsplit`), or give it to `paddock "

@@ -8,9 +8,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from framework.errors import DataError
+
 _NUMBERS = {1: "B", 3: "H", 4: "I"}  # formats of the field types that hold whole numbers
 _MOST_ENTRIES = 4096
-_MOST_PAGES = 1 << 16
+_MOST_PAGES, _MOST_STEPS = 1 << 12, 1 << 18  # of a file; steps from entry to entry of its directories
 _SUBFILE, _OLD_SUBFILE = 254, 255
 _SMALLER, _MASK, _OLD_SMALLER = 1, 4, 2  # of another page: a smaller copy of it, what is seen of it
 _MOST_VALUES = 16
@@ -77,18 +79,24 @@ def pages(data: bytes) -> list[int]:
     """Where the directory of each page begins; smaller copies and masks of a page are none.
 
     What is damaged ends the list. A file with a first directory has at least that.
+
+    Raises:
+        DataError: there are more pages, or more entries of directories, which may overlap, than are looked at.
     """
-    order = _order(data)
+    order, steps = _order(data), 0
     found: list[int] = []
     seen: set[int] = set()
     try:
         (at,) = struct.unpack_from(order + "I", data, 4)
-        while at and at not in seen and len(seen) < _MOST_PAGES:
+        while at and at not in seen:
             seen.add(at)
             (count,) = struct.unpack_from(order + "H", data, at)
-            end = at + 2 + 12 * count
-            (following,) = struct.unpack_from(order + "I", data, end)
-            if not found or _is_page(data, order, range(at + 2, at + 2 + 12 * min(count, _MOST_ENTRIES), 12)):
+            (following,) = struct.unpack_from(order + "I", data, at + 2 + 12 * count)
+            entries = range(at + 2, at + 2 + 12 * min(count, _MOST_ENTRIES), 12)
+            steps += 1 + len(entries)
+            if len(found) == _MOST_PAGES or steps > _MOST_STEPS:
+                raise DataError(f"has more than {len(found)} pages; split it into smaller files")
+            if not found or _is_page(data, order, entries):
                 found.append(at)
             at = following
     except struct.error:

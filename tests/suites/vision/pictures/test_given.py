@@ -22,8 +22,20 @@ GREY = IMAGE[..., 0]
         (np.dstack([IMAGE, GREY]), IMAGE),
         (IMAGE.astype(np.uint16) * 257, IMAGE),
         (GREY.astype(np.uint16) * 257, np.stack([GREY] * 3, axis=2)),
+        ((IMAGE.astype(np.uint16) * 257)[::-1, ::-1], IMAGE[::-1, ::-1]),
+        ((IMAGE.astype(np.uint16) * 257).astype(">u2"), IMAGE),
     ],
-    ids=["bytes", "a view", "grey", "one channel", "alpha", "16 bits", "grey of 16 bits"],
+    ids=[
+        "bytes",
+        "a view",
+        "grey",
+        "one channel",
+        "alpha",
+        "16 bits",
+        "grey of 16 bits",
+        "a view of 16 bits",
+        "big end",
+    ],
 )
 def test_a_picture_is_bytes_of_three_channels(given, expected):
     found = as_image(given)

@@ -74,6 +74,18 @@ def test_directories_that_go_round_or_end_early_end_the_list():
     assert pages(whole[:30]) == [8] and pages(whole[:6]) == [] and pages(b"MM\0*" + b"\xff" * 20) == []
 
 
+@pytest.mark.parametrize(("directories", "entries"), [(5000, 0), (80, 4000)], ids=["many", "long"])
+def test_directories_cost_a_bounded_number_of_steps(directories, entries, tmp_path):
+    size = 2 + 12 * entries + 4
+    data = bytearray(b"II*\0" + (8).to_bytes(4, "little") + bytes(size * (directories + 1)))
+    for at in range(8, 8 + size * directories, size):
+        data[at : at + 2] = entries.to_bytes(2, "little")
+        data[at + size - 4 : at + size] = (at + size).to_bytes(4, "little")
+    (tmp_path / "many.tif").write_bytes(data)
+    with pytest.raises(DataError, match=r"image .*many\.tif: has more than \d+ pages; split it into smaller files"):
+        count_pages(tmp_path / "many.tif")
+
+
 def test_damaged_files_give_pages_or_an_error_and_never_another_exception(scan):
     rng, data = random.Random(0), scan.read_bytes()
     for _ in range(200):
