@@ -146,16 +146,18 @@ def test_borders_after_normalisation_crops_and_pictures_of_bytes(tmp_path):
         assert found.dtype == expected.dtype and found.tobytes() == expected.tobytes()
 
 
-def test_rows_may_lie_apart_and_a_batch_is_padded_to_its_largest(tmp_path):
+def test_rows_may_lie_apart_and_pictures_of_one_size_share_a_batch(tmp_path):
     metadata = {"transforms": [NORMAL], "class_names": ["a"], "min_score": 0.0, "padded_to": 32}
     model, python = (
         exported(tmp_path, "detection", metadata, ("images", "sizes")),
         DetectionProcessor.from_metadata(metadata),
     )
-    pixels = [picture(90, 120)[:, 10:50], picture(33, 64)]
+    pixels = [picture(90, 120)[:, 10:50], picture(90, 40)]
     expected, found = python.prepare([np.ascontiguousarray(p) for p in pixels]), Prepared(model, pixels)
     assert found.input(0).tobytes() == expected["images"].tobytes() and found.input(0).shape == (2, 96, 64, 3)
-    assert found.input(1).tolist() == expected["sizes"].tolist() == [[90, 40], [33, 64]]
+    assert found.input(1).tolist() == expected["sizes"].tolist() == [[90, 40], [90, 40]]
+    with pytest.raises(NativeError, match="picture 1 is 33x64 after its transforms, the first one 90x40"):
+        Prepared(model, [pixels[0], picture(33, 64)])  # Python shows each alone
 
 
 @pytest.mark.parametrize("name", ["linear", "ratio", "framed"])

@@ -116,18 +116,14 @@ PreparedPictures::PreparedPictures(const Json& metadata, int64_t pixels, const s
 
 void PreparedPictures::stack(const Frames& frames, int64_t multiple, int64_t pixels) {
   const Pixels& first = frames[0].pixels;
-  int64_t height = 0, width = 0;
-  for (size_t i = 0; i < frames.size(); ++i) {
+  for (size_t i = 0; i < frames.size(); ++i) {  // padded ones would be seen as other pictures than alone
     const Pixels& p = frames[i].pixels;
-    if (!multiple && (p.height != first.height || p.width != first.width))
+    if (p.height != first.height || p.width != first.width)
       fail(ErrorKind::kShape, "picture ", i, " is ", p.height, "x", p.width, " after its transforms, the first one ",
            first.height, "x", first.width, "; give pictures of one size, or one at a time");
-    height = std::max<int64_t>(height, p.height);
-    width = std::max<int64_t>(width, p.width);
   }
   const int64_t m = std::max<int64_t>(multiple, 1), count = static_cast<int64_t>(frames.size());
-  height = (height + m - 1) / m * m;
-  width = (width + m - 1) / m * m;
+  const int64_t height = (first.height + m - 1) / m * m, width = (first.width + m - 1) / m * m;
   if (height * width > pixels)
     fail(ErrorKind::kNotSupported, "padded_to of the export makes pictures of ", height, "x", width,
          " (height x width); ", pixels, " pixels are allowed (option pixels)");
