@@ -6,7 +6,7 @@ from typing import Literal
 
 from suites.anomaly.datasets.base import GOOD, AnomalyFiles, Row, matched
 from suites.engine.data.skipping import SetError
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.vision.files import held_out, pictures_below
 
@@ -39,7 +39,7 @@ class GoodBad(AnomalyFiles):
         masks: str | None = None,
         holdout: int | None = 5,
     ) -> None:
-        source, what = open_source(root), f"GoodBad {root} {part}"
+        source, what = open_set(root, holding=[good]), f"GoodBad {root} {part}"
         pictures = [f"{good}/{name}" for name in pictures_below(source, good)]
         if not pictures:
             raise SetError(f"{what}: the folder {good} has no pictures")

@@ -5,13 +5,17 @@ Bergmann et al. 2019, "MVTec AD", https://www.mvtec.com/company/research/dataset
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from suites.anomaly.datasets.base import GOOD, AnomalyFiles, Row, matched
+from suites.engine.contract.recognising import Recognised, recogniser
 from suites.engine.data.skipping import SetError
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.vision.files import pictures_below
+
+_PARTS = ("train", "test")
 
 
 @register("dataset")
@@ -28,7 +32,7 @@ class MvtecFolder(AnomalyFiles):
     """
 
     def __init__(self, root: str, part: Literal["train", "test"] = "train") -> None:
-        source, what = open_source(root), f"MvtecFolder {root} {part}"
+        source, what = open_set(root, holding=_PARTS), f"MvtecFolder {root} {part}"
         if not source.folders(part):
             raise SetError(f"{what}: there is no folder {part}/{GOOD}; root is the folder of one category")
         kinds = [GOOD] if part == "train" else source.folders(part)
@@ -49,3 +53,17 @@ class MvtecFolder(AnomalyFiles):
         if unmasked and any(row.mask for row in rows):
             raise SetError(f"{what}: there are no masks of {', '.join(unmasked)}, but of other kinds there are")
         super().__init__(what, source, rows)
+
+
+@register("recogniser", "anomaly")
+@recogniser()
+def recognise(path: Path) -> Recognised | None:
+    """What a folder or zip in MVTec AD's layout is, and the command that learns its good pictures."""
+    source = open_set(path, holding=_PARTS)
+    kinds = source.folders("test")
+    if source.folders("train") != [GOOD] or not kinds or set(kinds) == {GOOD}:
+        return None
+    good, shown = (len(pictures_below(source, folder)) for folder in (f"train/{GOOD}", "test"))
+    masks = "with masks" if source.folders("ground_truth") else "without masks"
+    what = f"{good} good pictures to learn from, {shown} to judge by in {len(kinds)} kinds, {masks}"
+    return Recognised(what, "anomaly/patchcore", (f"data.root={path}",), 97)

@@ -8,7 +8,7 @@ from pathlib import Path
 from suites.classification.datasets.files import ImageFolder
 from suites.engine.contract.recognising import Recognised, class_folders, classes_in, recogniser
 from suites.engine.data.intake.dividing import EVERY, Part
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.vision.files import is_image
 from suites.vision.pictures.images import IMAGE_SUFFIXES
@@ -27,10 +27,10 @@ def PhotoFolder(root: str, part: Part = "train", classes: Sequence[str] | None =
     Raises:
         DataError: there are no folders of photos.
     """
-    source = open_source(root)
+    source = open_set(root)
     folder, names, whole = class_folders(source, part, classes)
     if whole:
-        return ImageFolder(root, holdout=EVERY, split=part, classes=names)
+        return ImageFolder(source.root, holdout=EVERY, split=part, classes=names)
     return ImageFolder(f"{source.root}/{folder}", classes=names)
 
 

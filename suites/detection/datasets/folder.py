@@ -28,7 +28,7 @@ from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part
 from suites.engine.data.intake.naming import Endings, ending, stem
 from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.vision.files import CLASS_FILES, is_image
 from suites.vision.pictures.images import IMAGE_SUFFIXES
@@ -80,7 +80,7 @@ def DetectionFolder(
     Raises:
         DataError: the folder is of none of these formats; the message says what lies there.
     """
-    layout = layout_of(open_source(root))
+    layout = layout_of(open_set(root))
     _log.info("%s: %s", root, layout.what)
     options: dict[str, Any] = {"bad_images": bad_images, "max_skipped": max_skipped}
     if masks and layout.make is not VocDetection:
@@ -94,7 +94,7 @@ def DetectionFolder(
 @recogniser()
 def recognise(path: Path) -> Recognised | None:
     """What a folder or zip of photos with boxes is, and the command that trains on it."""
-    layout = layout_of(open_source(path))
+    layout = layout_of(open_set(path))
     return Recognised(layout.what, "detection/photos", (f"data.root={path}",), 90)
 
 

@@ -16,7 +16,7 @@ from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import Part
 from suites.engine.data.intake.naming import in_order
 from suites.engine.data.skipping import OtherKindError, SetError
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.names import listing
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 
@@ -143,7 +143,7 @@ def _recognisers() -> list[Wrapped]:
 
 def classes_in(path: Path) -> tuple[Source, list[str], str]:
     """Of a folder or zip with a folder for each class: it, these folders, and how it is divided, in words."""
-    source = open_source(path)
+    source = open_set(path)
     inside = class_parts(source).get("train", "")
     said = "in parts for training and evaluation" if inside else "without parts, so every fifth is for evaluation"
     return source, [f"{inside}/{name}".lstrip("/") for name in filled_folders(source, inside)], said

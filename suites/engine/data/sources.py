@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from framework.errors import DataError
 from framework.outside import expanded
 from suites.engine.data.files import Source
 from suites.engine.data.folders import Folder
+from suites.engine.data.intake.naming import ending, is_about
 from suites.engine.data.zips import Zip
 
 FOLDER_VARIABLE = "PADDOCK_DATA"
 
 _log = logging.getLogger(__name__)
+_DEEPEST = 16  # folders around a set
 _STANDS_FOR_IT = "data"  # the first part of a path that names the folder of all data sets
 
 
@@ -75,7 +78,36 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     for archive in (found, *found.parents):
         if archive.suffix.lower() == ".zip" and archive.is_file():
             return Zip(archive, found.relative_to(archive).as_posix())
+    if found.is_file():
+        raise DataError(f"{path}: is no folder and no .zip file; unpack it, and give the folder that it makes")
     raise DataError(f"{path}: no such folder or .zip file; {places_tried(path)}")
+
+
+def open_set(path: str | os.PathLike[str], *, tables: Collection[str] = (), holding: Collection[str] = ()) -> Source:
+    """Opens a set as people hand it over: where all of it lies in one folder, as in most zips, that folder.
+
+    A folder without folders whose files are of one kind is a class of a set, and not the set, unless they are tables.
+
+    Args:
+        path: the folder, zip, or folder inside a zip.
+        tables: endings of files that hold a set by themselves.
+        holding: folders at the top of a set: one of them is never taken for what all lies in.
+
+    Raises:
+        DataError: as `open_source`.
+    """
+    source = open_source(path)
+    inside = ""
+    for _ in range(_DEEPEST):
+        folders = source.folders(inside)
+        if len(folders) != 1 or folders[0] in holding or not all(map(is_about, source.names(inside))):
+            break
+        below = f"{inside}/{folders[0]}".lstrip("/")
+        kinds = {ending(name) for name in source.names(below)}
+        if not source.folders(below) and len(kinds) < 2 and not kinds & set(tables):
+            break
+        inside = below
+    return open_source(f"{source.root}/{inside}") if inside else source
 
 
 def open_zip(path: Path) -> Source:

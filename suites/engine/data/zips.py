@@ -22,6 +22,7 @@ from suites.engine.data.intake.naming import as_written
 
 _UTF8_NAME = 0x800  # flag of a zip's member
 _SMALL = 1 << 16  # bytes of a deflated member that is read for its ends
+_NOT_THERE = (0, 0, zipfile.ZIP_STORED, 0, -1)  # where the zip holds no file of a name
 _LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
 
 
@@ -79,7 +80,7 @@ class Zip(Source):
 
     def table(self, names: Sequence[str]) -> FileTable:
         """A compact table of these files."""
-        return _ZipTable(self.root, str(self._archive), names, [self._infos[name] for name in names])
+        return _ZipTable(self.root, str(self._archive), names, [self._infos.get(name) for name in names])
 
 
 def _member_name(info: zipfile.ZipInfo) -> str:
@@ -98,18 +99,26 @@ def _member_name(info: zipfile.ZipInfo) -> str:
 class _ZipTable(FileTable):
     """Reads members by their place in the zip; `zipfile` would keep an object a file, in every process."""
 
-    def __init__(self, root: str, archive: str, names: Sequence[str], infos: Sequence[zipfile.ZipInfo]) -> None:
+    def __init__(self, root: str, archive: str, names: Sequence[str], infos: Sequence[zipfile.ZipInfo | None]) -> None:
         super().__init__(root, names)
         self._archive = archive
-        rows = [(i.header_offset, i.compress_size, i.compress_type, i.CRC, i.file_size) for i in infos]
+        rows = [
+            (i.header_offset, i.compress_size, i.compress_type, i.CRC, i.file_size) if i else _NOT_THERE for i in infos
+        ]
         self._places = np.asarray(rows, np.int64).reshape(-1, 5)
 
     def sizes(self) -> np.ndarray:
         return self._places[:, 4].copy()
 
+    def _place(self, index: int) -> list[int]:
+        place: list[int] = self._places[index].tolist()
+        if place[-1] < 0:
+            raise DataError(f"{self.full_name(index)}: cannot be read (no such file in the zip)")
+        return place
+
     def ends(self, index: int, first: int, last: int) -> Ends | None:
         """See `FileTable.ends`; None for a large deflated member."""
-        offset, packed, kind, _, size = self._places[index].tolist()
+        offset, packed, kind, _, size = self._place(index)
         if kind != zipfile.ZIP_STORED or packed != size:
             data = self.read(index) if size <= _SMALL else None
             return data if data is None else (size, data[:first], data[-last:])
@@ -123,7 +132,7 @@ class _ZipTable(FileTable):
             raise DataError(f"{self.full_name(index)}: cannot be read ({error})") from None
 
     def read(self, index: int) -> bytes:
-        offset, packed, kind, checksum, size = self._places[index].tolist()
+        offset, packed, kind, checksum, size = self._place(index)
         limits.check("member_bytes", max(packed, size), f"{self.full_name(index)}: it has too many bytes", DataError)
         try:
             with open_file(self._archive, None, DataError) as file:

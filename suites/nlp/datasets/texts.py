@@ -19,7 +19,7 @@ from suites.engine.data.intake.dividing import EVERY, Part, divided
 from suites.engine.data.intake.naming import ending, stem
 from suites.engine.data.intake.texts import decoded
 from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError, usable
-from suites.engine.data.sources import find_data, open_source
+from suites.engine.data.sources import find_data, open_set
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
@@ -166,7 +166,7 @@ def _find(root: str) -> _Found:
         if ending(unpacked_name(path.name)) not in (*TABLES, ".txt"):
             raise DataError(f"Texts {root}: takes {listing(TABLES)} files, also as .gz, folders and zips")
         return _Found(root, {"": str(path)})
-    source = open_source(root)
+    source = open_set(root, tables=(*TABLES, ".gz"))
     tables = [name for name in source.names() if ending(unpacked_name(name)) in TABLES]
     parts: dict[str, str] = {}
     for name in tables:

@@ -15,7 +15,7 @@ from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part
 from suites.engine.data.intake.naming import Finder, stem
 from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.segmentation.datasets.base import SegmentationDataset
 from suites.segmentation.datasets.labelme import LabelmeSegmentation
@@ -66,7 +66,7 @@ def SegmentationFolder(
     Raises:
         DataError: there are no images, or no label maps beside them.
     """
-    layout = layout_of(open_source(root), classes)
+    layout = layout_of(open_set(root), classes)
     _log.info("%s: %s", root, layout.what)
     options: dict[str, Any] = {**layout.common, **layout.parts[part], "max_skipped": max_skipped}
     if classes is not None:
@@ -78,7 +78,7 @@ def SegmentationFolder(
 @recogniser()
 def recognise(path: Path) -> Recognised | None:
     """What a folder or zip of images with label maps is, and the command that trains on it."""
-    layout = layout_of(open_source(path), None)
+    layout = layout_of(open_set(path), None)
     # Labelme's shapes are boxes too: the detection suite knows such folders as well.
     certainty = 95 if layout.make is ImageLabelPairs else 50
     return Recognised(layout.what, "segmentation/photos", (f"data.root={path}",), certainty)

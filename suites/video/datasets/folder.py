@@ -12,7 +12,7 @@ from framework.errors import DataError
 from suites.engine.contract.recognising import Recognised, class_folders, classes_in, recogniser
 from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part, copies_of, copies_of_groups, divided, expect_samples
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.video.datasets.base import VideoDataset
 from suites.video.datasets.frames import FrameTable
@@ -45,7 +45,7 @@ def ClipFolder(
     Raises:
         DataError: there are no folders of clips, or the clips are videos and folders of frames.
     """
-    source = open_source(root)
+    source = open_set(root)
     folder, names, whole = class_folders(source, part, classes)
     videos = {name: _videos(source, f"{folder}/{name}".lstrip("/")) for name in names}
     if any(videos.values()):

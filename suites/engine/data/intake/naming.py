@@ -14,6 +14,7 @@ _CLUTTER = frozenset({
     "__macosx", "@eadir", "@tmp", "#recycle", "#snapshot", "@recycle", "@recently-snapshot", "$recycle.bin", "recycler",
     "system volume information", "lost+found", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__pycache__",
 })  # fmt: skip
+_ABOUT = ("readme", "license", "licence", "copying", "citation", "changelog")
 _DIGIT_PLACES = bytes(ord("0") <= byte <= ord("9") for byte in range(256))  # of a text's bytes, 1 for a digit
 _OFFICE_LOCK = "~$"
 
@@ -29,6 +30,16 @@ def clutter(name: str) -> str | None:
     if name.lower() in _CLUTTER or name.startswith(_OFFICE_LOCK):
         return "left by the system"
     return None
+
+
+def is_about(name: str) -> bool:
+    """Whether a file tells of data and holds none, by its name.
+
+    >>> is_about("README.roboflow.txt"), is_about("LICENSE"), is_about("notes.md"), is_about("labels.txt")
+    (True, True, True, False)
+    """
+    plain = name.lower()
+    return plain.startswith(_ABOUT) or plain.endswith((".md", ".rst", ".pdf", ".html", ".bib"))
 
 
 def by_number(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:

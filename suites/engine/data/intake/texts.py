@@ -31,6 +31,7 @@ _MARKS = (
 _LOOKED_AT = 1 << 16  # bytes, to say which encoding a text seems to have
 _WESTERN = frozenset("àâäáãåæçèéêëìíîïñòóôöõøœùúûüßÀÂÄÁÃÅÆÇÈÉÊËÌÍÎÑÒÓÔÖÕØŒÙÚÛÜ¡¿ºª«»‘’‚“”„–—…€£°§·©®\u00a0")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]+")
+_DECLARATION = 200  # bytes in which an XML file says its encoding
 _TELLING = 64  # bytes below which no encoding is told from another
 
 
@@ -250,11 +251,13 @@ def xml_in(data: bytes, where: str) -> ET.Element:
     """The root element of an XML file.
 
     Raises:
-        DataError: it is no XML; it names the line where it is cut off or malformed.
+        DataError: it is no XML, or of another encoding than it says; it names the line.
     """
     try:
         return ET.fromstring(data)
     except ET.ParseError as error:
+        if b"encoding" not in data[:_DECLARATION]:
+            decoded(data, where)  # says what encoding it seems to have
         line = error.position[0]
         raise DataError(f"{where}:{line}: the XML is cut off or malformed ({error}; {len(data)} bytes)") from None
     except (LookupError, ValueError) as error:  # of its encoding

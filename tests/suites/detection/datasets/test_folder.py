@@ -130,11 +130,13 @@ SETS = {
 
 
 @pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("zipped", [False, True])
-def test_plain_folders_open_with_their_parts(tmp_path, make, zipped):
+@pytest.mark.parametrize("lies", ["folder", "folder in a folder", "zip", "zip of a folder"])
+def test_plain_folders_open_with_their_parts(tmp_path, make, lies):
     root = tmp_path / "set"
-    make(root)
-    if zipped:
+    make(root / "my photos" if lies.endswith("a folder") else root)
+    if lies.endswith("a folder"):
+        put(root / "README.md", "of cats and dogs")
+    if lies.startswith("zip"):
         with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
             for path in sorted(root.rglob("*.*")):
                 archive.write(path, path.relative_to(root))
@@ -146,6 +148,17 @@ def test_plain_folders_open_with_their_parts(tmp_path, make, zipped):
     assert train[0].instances.boxes.array.tolist() == [list(BOX)]
     found = recognise(root)
     assert found is not None and found.config == "detection/photos" and found.overrides == (f"data.root={root}",)
+
+
+def test_a_picture_that_a_zip_lacks_is_named(tmp_path):
+    voc(tmp_path / "set")
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+        for path in sorted((tmp_path / "set").rglob("*.*")):
+            if path.name != "3.jpg":
+                archive.write(path, path.relative_to(tmp_path / "set"))
+    with pytest.raises(DataError, match=r"set.zip.*3.jpg: the picture is missing"):
+        DetectionFolder(str(tmp_path / "set.zip"))
+    assert len(DetectionFolder(str(tmp_path / "set.zip"), bad_images="skip")) == 7
 
 
 def voc_in_two_folders(root):

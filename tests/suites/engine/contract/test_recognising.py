@@ -3,12 +3,16 @@
 import ast
 import re
 import zipfile
+import zlib
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from framework.errors import DataError
-from suites.engine.cli.data import main
+from suites.engine.cli.data import inspector_of, main
+from suites.engine.config.building import read_config
 from suites.engine.contract.recognising import recognise, recogniser
 from suites.engine.data.skipping import OtherKindError
 from suites.engine.registry import REGISTRY
@@ -37,6 +41,75 @@ def test_a_damaged_zip_is_refused_by_that_reason(tmp_path, capsys, suite):
     view = REGISTRY.seen_by(suite)
     with pytest.raises(DataError, match=r"photos.zip"):
         view.get("recogniser", suite)(path)
+
+
+def photo(path, values=256):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape = (24, 32) if values < 256 else (24, 32, 3)
+    pixels = np.random.default_rng(zlib.crc32(path.as_posix().encode())).integers(0, values, shape, np.uint8)
+    assert cv2.imwrite(str(path), pixels)
+
+
+def classes(root):
+    for name in ("cat/1", "cat/2", "dog/1", "dog/2"):
+        photo(root / f"{name}.png")
+
+
+def label_maps(root):
+    for name in range(6):
+        photo(root / f"images/{name}.png")
+        photo(root / f"labels/{name}.png", 3)
+
+
+def clips(root):
+    for name in ("wave/a", "wave/b", "clap/a", "clap/b"):
+        for number in range(8):
+            photo(root / f"{name}/{number}.png")
+
+
+def categories(root):
+    for name in ("train/good/1", "train/good/2", "test/good/3", "test/hole/4"):
+        photo(root / f"{name}.png")
+    photo(root / "ground_truth/hole/4_mask.png", 2)
+
+
+def folders_of_texts(root):
+    for name in ("good/1", "good/2", "bad/1", "bad/2"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / f"{name}.txt").write_text(f"a film that is {name}")
+
+
+def table_of_texts(root):
+    rows = (f"a film of {number} words\t{number % 2}\n" for number in range(20))
+    (root / "train.tsv").write_text("text\tlabel\n" + "".join(rows))
+
+
+SETS = {
+    classes: "classification/photos", label_maps: "segmentation/photos", clips: "video/clips",
+    categories: "anomaly/patchcore", folders_of_texts: "nlp/classify", table_of_texts: "nlp/classify",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_a_set_is_known_where_all_of_it_lies_in_a_folder_or_a_zip(tmp_path, make):
+    said = []
+    for lies in ("", "my set", "a/b"):
+        root = tmp_path / f"set{len(said)}"
+        (root / lies).mkdir(parents=True)
+        make(root / lies)
+        if lies:
+            (root / "README.txt").write_text("what this is")
+        with zipfile.ZipFile(f"{root}.zip", "w") as archive:
+            for path in sorted(root.rglob("*.*")):
+                archive.write(path, path.relative_to(root))
+                archive.writestr(f"__MACOSX/{path.relative_to(root).parent}/._{path.name}", b"")
+        for place in (root, Path(f"{root}.zip")):
+            best = recognise(place).found[0]
+            said.append((best.config, best.what.replace(str(place), "")))
+            config = read_config(Path(best.config), best.overrides)
+            assert len(inspector_of(config).opened(config, "data.train.dataset")) >= 2
+    assert {config for config, _ in said} == {SETS[make]}
+    assert len({what for _, what in said}) == 1
 
 
 def test_what_is_of_no_kind_is_said_to_be_unknown(tmp_path, capsys):

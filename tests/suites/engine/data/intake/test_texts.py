@@ -5,7 +5,7 @@ import codecs
 import pytest
 
 from framework.errors import ConfigError, DataError
-from suites.engine.data.intake.texts import decoded, json_in, lines_of, names_in, numbered_lines, rows_of
+from suites.engine.data.intake.texts import decoded, json_in, lines_of, names_in, numbered_lines, rows_of, xml_in
 
 TEXT = "Köln\n北京\nпривет\n"
 
@@ -128,3 +128,12 @@ def test_json_is_read_with_any_mark(encoding):
 def test_what_is_no_json_is_named(data, message):
     with pytest.raises(DataError, match=message):
         json_in(data, "x.json")
+
+
+def test_xml_of_another_encoding_than_it_says_is_told_apart_from_what_is_cut_off():
+    latin = "<a>" + "ein schöner Film über Zürich " * 4 + "</a>"
+    with pytest.raises(DataError, match=r"a.xml:1: is no UTF-8 text .*cp1252"):
+        xml_in(latin.encode("cp1252"), "a.xml")
+    assert xml_in(b"<?xml version='1.0' encoding='cp1252'?>" + latin.encode("cp1252"), "a.xml").text == latin[3:-4]
+    with pytest.raises(DataError, match="a.xml:1: the XML is cut off"):
+        xml_in(latin[:-2].encode(), "a.xml")
