@@ -135,5 +135,5 @@ def test_xml_of_another_encoding_than_it_says_is_told_apart_from_what_is_cut_off
     with pytest.raises(DataError, match=r"a.xml:1: is no UTF-8 text .*cp1252"):
         xml_in(latin.encode("cp1252"), "a.xml")
     assert xml_in(b"<?xml version='1.0' encoding='cp1252'?>" + latin.encode("cp1252"), "a.xml").text == latin[3:-4]
-    with pytest.raises(DataError, match="a.xml:1: the XML is cut off"):
+    with pytest.raises(DataError, match=r"a.xml:1: the XML is cut off"):
         xml_in(latin[:-2].encode(), "a.xml")
