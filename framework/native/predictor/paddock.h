@@ -183,9 +183,9 @@ typedef struct paddock_picture {
 
 typedef struct paddock_prepared paddock_prepared;
 
-/* Prepares a batch of pictures; of a video classifier they are the frames of one clip. PADDOCK_BAD_SHAPE where they have
- * several sizes after their transforms: give each size by a call of its own. It may be asked in several threads at once,
- * and goes on living without the predictor. */
+/* Prepares a batch of pictures; of a video classifier they are the frames of one clip. PADDOCK_BAD_SHAPE where they
+ * have several sizes after their transforms: give each size by a call of its own. It may be asked in several threads at
+ * once, and goes on living without the predictor. */
 PADDOCK_EXPORT paddock_status paddock_prepare(paddock_predictor* predictor, const paddock_picture* pictures,
                                               int32_t count, paddock_prepared** prepared);
 /* Prepares objects of one picture for a model of keypoints: `boxes` [count, 4] as x1 y1 x2 y2 in its pixels, such as a
