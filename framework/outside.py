@@ -16,6 +16,7 @@ from framework.errors import CheckpointError, PaddockError
 from framework.system.files import READING
 
 _PIECE = 1 << 20  # bytes, read at a time where a file does not say its size
+_POINTER, _MOST_OF_A_POINTER = b"version https://git-lfs.github.com/spec/", 1024  # bytes
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -38,7 +39,8 @@ def open_file(
         path: of the file; links are followed.
         limit: the name of the limit that its size is under; see `framework.limits.Limits`. None where only parts of it
             are read, each under a limit of its own.
-        error: raised where it is larger, or is a folder, a pipe, a device or a socket.
+        error: raised where it is larger, or is a folder, a pipe, a device or a socket, or where Git LFS has left a
+            pointer in its place.
         what: the file for messages; by default its path.
 
     Raises:
@@ -52,6 +54,10 @@ def open_file(
             raise error(f"{what or path}: is {kind}, not a file")
         if limit is not None:
             limits.check(limit, about.st_size, f"{what or path}: it has too many bytes", error)
+        if about.st_size < _MOST_OF_A_POINTER:
+            if os.read(fd, len(_POINTER)) == _POINTER:
+                raise error(f"{what or path}: is a pointer of Git LFS, not the file; run `git lfs pull` for it")
+            os.lseek(fd, 0, os.SEEK_SET)
         return os.fdopen(fd, "rb")
     except BaseException:
         os.close(fd)

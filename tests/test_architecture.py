@@ -236,7 +236,6 @@ OPENERS = {
     "suites/engine/weights/fetching.py": "archives whose digest is known",
     "suites/engine/weights/records/record.py": "classes beside a record, whose digest is known",
     "suites/video/features/store.py": "features that the package wrote, read by their places",
-    "suites/vision/videos/reading.py": "a video, whose size is checked before",
 }
 
 

@@ -39,7 +39,7 @@ class Zip(Source):
         super().__init__(f"{archive}/{prefix}".rstrip("/"))
         self._archive = archive
         try:
-            with zipfile.ZipFile(archive) as opened:
+            with open_file(archive, None, DataError) as file, zipfile.ZipFile(file) as opened:
                 infos = {_member_name(info): info for info in opened.infolist()}
         except OSError as error:
             raise DataError(f"{archive}: cannot be read ({error.strerror or error})") from None

@@ -37,6 +37,20 @@ _OTHERS = (
 )
 
 
+_STILL = (b"avif", b"avis", b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")  # MP4's brands
+_VIDEO = "a video file, which is not read; give its frames"
+_HEAD = 64
+_NO_PICTURES = (
+    (b"pk\3\4", "a zip; unpack it"),
+    (b"\x1f\x8b", "packed by gzip; unpack it"),
+    (b"rar!", "a RAR archive; unpack it"),
+    (b"7z\xbc\xaf", "a 7z archive; unpack it"),
+    (b"\x1a\x45\xdf\xa3", _VIDEO),
+    (b"<!doctype html", "a page of the web, as a download that failed leaves it; download it again"),
+    (b"<html", "a page of the web, as a download that failed leaves it; download it again"),
+)
+
+
 @dataclass(frozen=True)
 class Header:
     """What the header of an image file states.
@@ -80,10 +94,13 @@ def image_size(data: bytes) -> tuple[int, int] | None:
 
 
 def other_kind(data: bytes) -> str | None:
-    """The name of a kind of picture that is not read; None where the kind is not known either."""
+    """What a file is that is no picture of a kind that is read, and what to do; None where that is not known."""
     if data[4:8] == b"ftyp":
-        return "AVIF or HEIC"
-    return next((name for sign, name in _OTHERS if data.startswith(sign)), None)
+        return "an AVIF or HEIC file, which is not read; convert it" if data[8:12] in _STILL else _VIDEO
+    if (name := next((name for sign, name in _OTHERS if data.startswith(sign)), None)) is not None:
+        return f"a {name} file, which is not read; convert it"
+    start = data[:_HEAD].lstrip().lower()
+    return next((said for sign, said in _NO_PICTURES if start.startswith(sign)), None)
 
 
 def _header(data: bytes) -> Header | None:

@@ -23,6 +23,7 @@ from suites.vision.pictures.tiff import beginning_with, pages, shown_as_stored
 
 _FREE, _GROWTH = 64 << 20, 8  # bytes that a picture of a rare kind may take: free ones, and so many times its own
 QUICK_BYTES, _QUICK_PIXELS = 1 << 20, 1 << 21
+_MOST_BITS, _KNOWN_DEPTHS = 16, "8 or 16 bit are read, convert it first"
 _TIFF_SIGNS = (b"II*\0", b"MM\0*")
 _SCAN = b"\xff\xda"
 _MOST_STEPS = 1 << 18  # from part to part of a file
@@ -95,6 +96,11 @@ def decode(data: bytes, name: str, flags: int, page: int | None = None) -> np.nd
     if data[:4] in _TIFF_SIGNS:
         data = _of_page(data, name, page)
     header = checked_file(data, name)
+    coloured = flags != cv2.IMREAD_UNCHANGED
+    if coloured and header.directory is not None and header.directory.sample_bits > _MOST_BITS:
+        raise DataError(
+            f"image {name}: has samples of {header.directory.sample_bits} bits, whole or float; {_KNOWN_DEPTHS}"
+        )
     multiplied = header.directory is not None and header.directory.multiplied
     if header.directory is not None:
         data = shown_as_stored(data, header.directory)
@@ -105,6 +111,8 @@ def decode(data: bytes, name: str, flags: int, page: int | None = None) -> np.nd
             f"image {name}: damaged, its header states {header.height} x {header.width} pixels but it holds "
             f"{image.shape[0]} x {image.shape[1]}"
         )
+    if coloured and header.directory is not None and header.directory.white_is_zero and image.dtype == np.uint16:
+        image = ~image  # OpenCV does so for 8 bits only
     return _divided(image)[..., :3] if multiplied and image.ndim == 3 and image.shape[2] == 4 else image
 
 
@@ -154,7 +162,7 @@ def _unknown(data: bytes, name: str) -> DataError:
     """The error of a file that is damaged, or of another kind."""
     kinds = f"known kinds are {' '.join(IMAGE_SUFFIXES)}"
     if (other := other_kind(data)) is not None:
-        return DataError(f"image {name}: is a {other} file, which is not read; convert it; {kinds}")
+        return DataError(f"image {name}: is {other}; {kinds}")
     return DataError(
         f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first {data[:8]!r}); {kinds}"
     )
@@ -234,7 +242,7 @@ def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
         return image
     if image.dtype == np.uint16:
         return cv2.convertScaleAbs(image, alpha=255.0 / 65535.0)
-    raise DataError(f"image {name}: has {image.dtype} pixels; 8 or 16 bit are read, convert it first")
+    raise DataError(f"image {name}: has {image.dtype} pixels; {_KNOWN_DEPTHS}")
 
 
 def check_complete(data: bytes, name: str) -> None:

@@ -42,6 +42,8 @@ class Directory:
         plain: baseline strips of 8 or 16 bits, or so near to it that they are decoded here.
         multiplied: whether the colours in the file are multiplied by alpha.
         separate_at: where in the file the number stands that says that they are not; None without such alpha.
+        sample_bits: of the sample with most.
+        white_is_zero: whether grey values count from white to black.
     """
 
     height: int
@@ -51,6 +53,8 @@ class Directory:
     plain: bool
     multiplied: bool
     separate_at: int | None
+    sample_bits: int
+    white_is_zero: bool
 
 
 def directory(data: bytes) -> Directory | None:
@@ -72,6 +76,8 @@ def directory(data: bytes) -> Directory | None:
         not (odd or tiled) and 1 <= samples <= 4 and (rows <= height or rows == _ALL_ROWS) and _is_plain(tags),
         extra == _ASSOCIATED,
         places[_EXTRA] if extra == _SEPARATE else None,
+        max(tags.get(_BITS, [1])),
+        tags.get(_PHOTOMETRIC, [1])[0] == 0,
     )
 
 

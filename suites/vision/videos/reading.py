@@ -22,6 +22,7 @@ import numpy as np
 from framework.errors import DataError, NotSupportedError
 from framework.extras import install_command
 from framework.limits import check
+from framework.outside import open_file
 
 if TYPE_CHECKING:
     import av
@@ -304,7 +305,7 @@ def checked_size(source: VideoSource, name: str) -> int:
         raise DataError(f"video {name}: there is no such file")
     size = len(source) if isinstance(source, bytes) else Path(source).stat().st_size
     check("video_bytes", size, f"video {name}: the file has too many bytes", DataError)
-    with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
+    with io.BytesIO(source) if isinstance(source, bytes) else open_file(source, None, DataError, what=name) as file:
         _check_complete(file, size, name)
     return size
 

@@ -109,8 +109,41 @@ def test_colours_that_a_tiff_keeps_multiplied_are_divided():
 def test_a_kind_that_is_not_read_is_named(ending):
     image = np.tile(IMAGE, (8, 8, 1))
     image = image.astype(np.float32) if ending in (".hdr", ".pfm") else image
-    with pytest.raises(DataError, match=r"is a \w[\w ]* file, which is not read; convert it"):
+    with pytest.raises(DataError, match=r"is an? \w[\w ]* file, which is not read; convert it"):
         decode_image(encoded(ending, image), "a")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\0\0\0\x18ftypheic" + bytes(40), "is an AVIF or HEIC file, which is not read; convert it"),
+        (b"\0\0\0\x18ftypisom" + bytes(40), "is a video file, which is not read; give its frames"),
+        (b"PK\3\4" + bytes(40), "is a zip; unpack it"),
+        (b"\x1f\x8b\x08" + bytes(40), "is packed by gzip; unpack it"),
+        (b"\n<!DOCTYPE html><html>404</html>", "is a page of the web, as a download that failed leaves it"),
+    ],
+)
+def test_what_is_no_picture_at_all_is_told(data, said):
+    with pytest.raises(DataError, match=f"image a.jpg: {said}"):
+        decode_image(data, "a.jpg")
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_grey_that_counts_from_white_to_black_is_shown_as_viewers_do(kind, order):
+    grey = IMAGE[..., :1].astype(kind) * (257 if kind is np.uint16 else 1)
+    found = decode_image(strips(grey, order=order, t262=(3, [0])), "a.tif")
+    np.testing.assert_array_equal(found, np.repeat(255 - IMAGE[..., :1], 3, axis=2))
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.int32, np.float32, np.float64])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_samples_of_more_than_16_bits_are_told_and_not_called_damage(kind, samples):
+    data = strips(
+        IMAGE[..., :samples].astype(kind), t339=(3, [{"u": 1, "i": 2, "f": 3}[np.dtype(kind).kind]] * samples)
+    )
+    with pytest.raises(DataError, match=r"image a.tif: has samples of (32|64) bits, .*; 8 or 16 bit are read, convert"):
+        decode_image(data, "a.tif")
 
 
 @pytest.mark.parametrize("ending", [".png", ".bmp", ".ppm", ".tiff", ".gif", ".webp", ".jpg"])

@@ -122,7 +122,7 @@ def test_what_is_no_image_is_named(tmp_path):
 
 def test_float_pixels_are_refused_because_their_range_is_unknown():
     data = cv2.imencode(".tiff", np.zeros((4, 4, 3), np.float32))[1].tobytes()
-    with pytest.raises(DataError, match="float32 pixels"):
+    with pytest.raises(DataError, match="samples of 32 bits"):
         decode_image(data, "f.tiff")
 
 
