@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -310,7 +310,7 @@ def checked_size(source: VideoSource, name: str) -> int:
     return size
 
 
-def _check_complete(file: io.BufferedIOBase, end: int, name: str) -> None:
+def _check_complete(file: BinaryIO, end: int, name: str) -> None:
     """Raises a DataError where an MP4 or QuickTime file ends within one of its boxes; other kinds are not looked at."""
     at = 0
     for _ in range(_MOST_BOXES):
