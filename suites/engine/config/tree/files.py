@@ -81,6 +81,11 @@ def _chain_text(chain: tuple[tuple[FilePath, Origin], ...], last: FilePath) -> s
 def _missing_message(path: FilePath, chain: tuple[tuple[FilePath, Origin], ...]) -> str:
     beside = [p.name for p in path.parent.iterdir() if p.suffix in (".yml", ".yaml")] if path.parent.is_dir() else []
     hint = did_you_mean(path.name, beside)
+    if not chain and path.name == "config.yml" and path.parent.is_dir() and not hint:
+        folder = display_name(path.parent)
+        return (
+            f"{folder}: is no run (config.yml); where it is data, `paddock data check {folder}` says what trains on it"
+        )
     if not chain:
         what = "is a folder, not a config file" if path.is_dir() else "there is no such config file"
         return f"{display_name(path)}: {what}{hint or _names_like(path)}"

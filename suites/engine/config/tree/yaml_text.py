@@ -136,12 +136,20 @@ def read_file(path: FilePath, source: str) -> Node:
     except OSError as error:
         raise ConfigError(f"{source}: cannot read this config ({error.strerror})") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{source}: is not UTF-8 text (byte {error.start})") from None
+        raise ConfigError(f"{source}: is not UTF-8 text (byte {error.start}){_if_data(path, source)}") from None
     node = parse_text(text, source)
     if not isinstance(node.value, dict):
         found = "is empty" if node.value is None else "is a list or a single value"
-        raise ConfigError(f"{source}:{node.origin.line}: {found}; a config is a mapping such as 'model: {{...}}'")
+        what = f"{found}; a config is a mapping such as 'model: {{...}}'{_if_data(path, source)}"
+        raise ConfigError(f"{source}:{node.origin.line}: {what}")
     return node
+
+
+def _if_data(path: FilePath, source: str) -> str:
+    """What else to do with a file that is not named as a config."""
+    if path.suffix.lower() in (".yml", ".yaml"):
+        return ""
+    return f"; where it is data, `paddock data check {source}` says what trains on it"
 
 
 def dump_text(value: Any) -> str:

@@ -61,6 +61,17 @@ def test_a_missing_config(load, tmp_path):
         load_config(tmp_path)
 
 
+@pytest.mark.parametrize("data", [b"a,b\n1,2\n", b"PK\x03\x04\xff"])
+def test_data_in_the_place_of_a_config_are_told_what_to_do_with_them(tmp_path, data):
+    from suites.engine.config.building import read_config
+
+    (tmp_path / "photos").write_bytes(data)
+    with pytest.raises(ConfigError, match=r"`paddock data check \S*photos` says what trains on it"):
+        read_config(tmp_path / "photos")
+    with pytest.raises(ConfigError, match=r"is no run \(config.yml\); where it is data, `paddock data check \S+` says"):
+        read_config(tmp_path)
+
+
 @pytest.mark.parametrize("value", ["3", "{a: b}", "[a.yml, 3]", "null"])
 def test_extends_takes_files_only(load, value):
     with pytest.raises(ConfigError, match=r"x\.yml:1: extends: expects a file or a list of files|no file"):
