@@ -20,7 +20,7 @@ from framework.outside import open_file
 from suites.engine.data.files import Ends, FileTable, Source
 from suites.engine.data.intake.naming import as_written
 
-_UTF8_NAME = 0x800  # flag of a zip's member
+_ENCRYPTED, _UTF8_NAME = 0x1, 0x800  # flags of a zip's member
 _SMALL = 1 << 16  # bytes of a deflated member that is read for its ends
 _NOT_THERE = (0, 0, zipfile.ZIP_STORED, 0, -1)  # where the zip holds no file of a name
 _LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
@@ -46,6 +46,8 @@ class Zip(Source):
         except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, IndexError, struct.error) as error:
             raise DataError(f"{archive}: not a readable zip ({error}); copy it again") from None
         infos = {name: info for name, info in infos.items() if not name.endswith("/")}
+        if (locked := next((name for name, info in infos.items() if info.flag_bits & _ENCRYPTED), None)) is not None:
+            raise DataError(f"{archive}: {locked} is encrypted; unpack the zip by its password, and give the folder")
         self._infos = {n.removeprefix(prefix): info for n, info in infos.items() if n.startswith(prefix)}
         if not self._infos:
             raise DataError(f"{archive}: holds no files under {inside!r}")

@@ -208,3 +208,15 @@ def test_a_member_without_a_name_is_damage(tmp_path):
     (tmp_path / "a.zip").write_bytes(data[: at + 46] + b"\0" + data[at + 47 :])
     with pytest.raises(DataError, match="not a readable zip"):
         open_source(tmp_path / "a.zip")
+
+
+def test_an_encrypted_zip_is_told_when_it_is_opened(tmp_path):
+    path = tmp_path / "photos.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("cat/1.jpg", b"x" * 1000)
+    data = bytearray(path.read_bytes())
+    for sign, place in ((b"PK\1\2", 8), (b"PK\3\4", 6)):  # flags of the directory's entry, and of the file's
+        data[data.index(sign) + place] |= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"photos.zip: cat/1.jpg is encrypted; unpack the zip by its password"):
+        open_source(path)
