@@ -5,13 +5,14 @@ from __future__ import annotations
 import unicodedata
 
 from framework.errors import DataError
+from suites.engine.data.intake.dividing import Part
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.ocr.datasets.base import TextDataset
 from suites.ocr.sample import LineSample
-from suites.vision.files import listed_file, read_list
+from suites.vision.files import held_out, listed_file, read_list
 
 
 @register("dataset")
@@ -23,9 +24,18 @@ class LineList(TextDataset):
         annotations: the list, relative to the root.
         max_skipped: share of the lines that may have no text or name a picture that is not there; they are left out and
             logged. 0: the first one is an error.
+        holdout: every how manyth picture is for "val"; null for all.
+        split: "train" or "val", with `holdout`.
     """
 
-    def __init__(self, root: str, annotations: str, max_skipped: float = MAX_SKIPPED) -> None:
+    def __init__(
+        self,
+        root: str,
+        annotations: str,
+        max_skipped: float = MAX_SKIPPED,
+        holdout: int | None = None,
+        split: Part | None = None,
+    ) -> None:
         source, skipped = open_source(root), Tally()
 
         def read(line: str) -> tuple[str, str]:
@@ -35,6 +45,9 @@ class LineList(TextDataset):
             return listed_file(source, path), unicodedata.normalize("NFC", text.strip())
 
         rows = read_list(source, annotations, read, max_skipped, skipped)
+        if holdout is not None:
+            kept = set(held_out(source, [name for name, _ in rows], split, holdout, "LineList"))
+            rows = [row for row in rows if row[0] in kept]
         self._texts = [text for _, text in rows]
         super().__init__(f"LineList {root} {annotations}", source, [name for name, _ in rows], skipped)
 

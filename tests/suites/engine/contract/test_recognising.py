@@ -84,9 +84,23 @@ def table_of_texts(root):
     (root / "train.tsv").write_text("text\tlabel\n" + "".join(rows))
 
 
+def lines(root):
+    for number in range(10):
+        photo(root / f"lines/{number}.png")
+    (root / "rec_gt.txt").write_text("".join(f"lines/{number}.png\tline {number}\n" for number in range(10)))
+
+
+def pages(root):
+    for part, number in (("train", 1), ("train", 2), ("test", 3)):
+        photo(root / f"{part}_images/{number}.jpg")
+        (root / f"{part}_gts").mkdir(exist_ok=True)
+        (root / f"{part}_gts/gt_{number}.txt").write_text("1,1,9,1,9,6,1,6,word\n")
+
+
 SETS = {
     classes: "classification/photos", label_maps: "segmentation/photos", clips: "video/clips",
-    categories: "anomaly/patchcore", folders_of_texts: "nlp/classify", table_of_texts: "nlp/classify",
+    lines: "ocr/svtr_lcnet_lines", pages: "ocr/dbnet_icdar2015", categories: "anomaly/patchcore",
+    folders_of_texts: "nlp/classify", table_of_texts: "nlp/classify",
 }  # fmt: skip
 
 
@@ -110,6 +124,12 @@ def test_a_set_is_known_where_all_of_it_lies_in_a_folder_or_a_zip(tmp_path, make
             assert len(inspector_of(config).opened(config, "data.train.dataset")) >= 2
     assert {config for config, _ in said} == {SETS[make]}
     assert len({what for _, what in said}) == 1
+
+
+def test_a_list_of_few_labels_is_none_of_lines(tmp_path):
+    lines(tmp_path)
+    (tmp_path / "rec_gt.txt").write_text("".join(f"lines/{number}.png\t{number % 2}\n" for number in range(10)))
+    assert [found.config for found in recognise(tmp_path).found if found.config.startswith("ocr/")] == []
 
 
 def test_what_is_of_no_kind_is_said_to_be_unknown(tmp_path, capsys):
