@@ -26,8 +26,8 @@ def recognise(path: Path) -> Recognised | None:
     """What a folder or zip of texts in pictures is, and the command that trains on it."""
     source = open_set(path)
     if set(_PAGES) <= set(source.folders()):
-        train, test = (len(pictures_below(source, f"{part}_images")) for part in ("train", "test"))
-        what = f"ICDAR: {train} pages to train on, {test} to judge by"
+        learnt, shown = (len(pictures_below(source, f"{part}_images")) for part in ("train", "test"))
+        what = f"ICDAR: {learnt} pages to train on, {shown} to judge by"
         return Recognised(what, "ocr/dbnet_icdar2015", (f"data.root={source.root}",), 96)
     found = {name: "" for name in source.names() if ending(name) == ".txt" and _lists_lines(source, name)}
     parts = {part: name for name in reversed(found) if (part := part_in(stem(name))) is not None}
