@@ -136,6 +136,9 @@ class Beams(Chooser):
                         self._add(live, kept, score, True, self._covered(rows[i]))
             elif len(going) < beam:
                 going.append(Live(live.text, rows[i], longer, score, coverage=self._covered(rows[i])))
+        if last:  # whose next word is not among the likeliest of all may have the best score without it
+            for live in own:
+                self._add(live, live.ids, live.score, False, live.coverage)
         return [] if not going or self._is_done(own[0].text, going) else going
 
     def _add(self, live: Live, ids: tuple[int, ...], score: float, complete: bool, coverage: np.ndarray | None) -> None:

@@ -211,7 +211,7 @@ class ChatRequest(Asked):
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
 
-def _expect_neutral(name: str, value: Any, neutral: Sequence[Any]) -> None:
+def _expect_neutral(name: str, value: Any, neutral: Any) -> None:
     """Raise RequestError for a value that asks for something; 0 and 0.0 are one value, 0 and false are not."""
     same = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in neutral)
     if value is not None and not same:

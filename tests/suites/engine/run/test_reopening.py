@@ -22,7 +22,7 @@ def translating():
     """Overrides to two vocabularies of two files."""
     from suites.nlp.tokenizers import SubwordTokenizer
 
-    for name, texts in (("source", TEXTS), ("target", TEXTS[::-1] + ["more words"])):
+    for name, texts in (("source", TEXTS), ("target", [*TEXTS[::-1], "more words"])):
         tokenizer = SubwordTokenizer(280)
         tokenizer.learn(texts)
         Path(f"{name}.json").write_text(tokenizer.written())
@@ -63,9 +63,7 @@ REFUSED = {
         "data.transforms=[{type: RemoveSpaces}]": r"data\.transforms: they are others than the run's",
     },
     "ocr/crnn_drawn": {"model.alphabet=digits": r"model\.alphabet: the classes of a trained network"},
-    "ctr/clicks": {
-        "data.schema={features: {user: {type: Sparse}}, labels: {click: {}}}": r"data\.schema: it declares other features"
-    },
+    "ctr/clicks": {"data.schema={features: {user: {type: Sparse}}, labels: {click: {}}}": r"data\.schema: it declares"},
 }
 
 
