@@ -15,15 +15,17 @@ from suites.nlp.writing import Prompt, Search, Writer, steps
 
 from .test_writing import PROSE, SORT
 
+RNN = "{$replace: {type: AttentionRnn, source_words: 16, target_words: 16, width: 12, hidden: 12}}"
+LSTM = "{$replace: {type: RecurrentLanguageModel, vocab_size: 16, width: 12, hidden: 12, max_length: 32}}"
 KINDS = {
     "transformer": (SORT, []),
     "copying": (SORT, ["model.copying=true"]),
     "relative": (SORT, ["model.relative=4", "model.norm_first=false"]),
-    "attention": (SORT, ["model={$replace: {type: AttentionRnn, source_words: 16, target_words: 16, width: 12, hidden: 12}}"]),
+    "attention": (SORT, [f"model={RNN}"]),
     "llama": (PROSE, []),
     "window": (PROSE, ["model.window=4"]),
-    "lstm": (PROSE, ["model={$replace: {type: RecurrentLanguageModel, vocab_size: 16, width: 12, hidden: 12, max_length: 32}}"]),
-}  # fmt: skip
+    "lstm": (PROSE, [f"model={LSTM}"]),
+}
 LENGTH = 10
 
 
