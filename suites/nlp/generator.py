@@ -83,13 +83,12 @@ class _Generator:
         """What chooses the tokens of a prompt's result `number`."""
         return Sampler(_search(sampling, seed=sampling.seed), number, prompt)
 
-    def beams(
-        self, sampling: Sampling, results: int, prompt: Sequence[int], room: int, stops: Sequence[str]
-    ) -> BeamSearch:
+    def beams(self, sampling: Sampling, results: int, prompt: Prompt, room: int, stops: Sequence[str]) -> BeamSearch:
         """What chooses the hypotheses of a prompt."""
         kept = {"beam": sampling.beam, "length_penalty": sampling.length_penalty, "results": results}
         search = _search(sampling, **kept, stop_ids=tuple(self.stops))
-        return BeamSearch(search, prompt, self._limits.stop, room, StopTexts(stops, self.text))
+        texts = StopTexts(stops, self._tokenizer.continued)
+        return BeamSearch(search, prompt.tokens, self._limits.stop, room, texts, prompt.before)
 
     def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
         """Write what pages hold to as many others."""

@@ -231,7 +231,7 @@ class WritingProcessor(TextProcessor):
         """The steps of writing, of which each has the words of the one before."""
         writer = Writer(
             self._writes.prompts(items, self.sequencer, self._limits), self._limits, self._writes.search,
-            self.sequencer.writing.text,
+            self.sequencer.writing.continued,
         )  # fmt: skip
         for arrays in steps(writer):
             yield {**arrays, "writer": writer, "item": list(items)}

@@ -65,6 +65,11 @@ class Sequencer:
         if self.max_length < 8:
             raise AttributeValueError(f"data: max_length is {self.max_length}; it must be 8 or more")
 
+    def parts(self) -> dict[str, Tokenizer | Characters]:
+        """What numbers texts, by its name in the `data` of a config."""
+        found = {"tokenizer": self.tokenizer, "target_tokenizer": self.target, "characters": self.characters}
+        return {name: part for name, part in found.items() if part is not None}
+
     @property
     def keeps_places(self) -> bool:
         """Whether spans of tokens are places in the text as it was given."""

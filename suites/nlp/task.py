@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from framework.errors import ConfigError, NotSupportedError
 from framework.io import load_tensors
 from framework.nn import init
 from framework.tensors import Tensor
+from suites.engine.config import Config
 from suites.engine.contract.batch import Batch, opened
+from suites.engine.contract.capabilities import Kept
 from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
 from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss, count_of
@@ -52,7 +54,9 @@ from suites.nlp.tokenizers.characters import SPELLING, Characters
 from suites.nlp.transforms import TextTransform
 from suites.nlp.vocabularies import (
     expect_characters,
+    expect_read_from_file,
     expect_rows,
+    expect_same_reading,
     expect_two_sides,
     expect_words,
     expect_writers_alike,
@@ -136,9 +140,21 @@ class NlpTask(DataTask[TrainData, EvalData]):
         """What is asked."""
         return self._problem
 
+    @classmethod
+    def from_kept(cls, config: Config, kept: Kept) -> Self:
+        """The task of a run, with the tokenizers that it keeps."""
+        assert isinstance(kept.processor, TextProcessor)
+        made = kept.processor.sequencer.parts()
+        for name in made:
+            if not kept.holds(f"data.{name}"):
+                made[name] = config.part(f"data.{name}")
+                expect_read_from_file(name, made[name])
+        return cls.from_config(config, **made)
+
     def adopt(self, processor: Processor) -> None:
-        """Take vocabulary and classes of a saved run."""
+        """Take vocabulary and classes of a saved run; ConfigError where texts would be cut otherwise than it did."""
         assert isinstance(processor, TextProcessor)
+        expect_same_reading(self._given, processor.sequencer)
         self._adopted = processor
         self._check_fit(processor.sequencer)
 

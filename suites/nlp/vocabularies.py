@@ -14,6 +14,7 @@ from suites.nlp.models.writing import WritingModel
 from suites.nlp.problems import Problem
 from suites.nlp.problems.writing import WritingProblem
 from suites.nlp.sequences import Sequencer
+from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.tokenizers.characters import Characters
 
 
@@ -122,6 +123,35 @@ def expect_rows(model: TextModel, sequencer: Sequencer) -> None:
                 f"the {name} has {tokenizer.size} tokens but the model's embedding {most} rows; "
                 "the vocabulary is another model's, or model.vocab_size is too small"
             )
+
+
+def expect_read_from_file(name: str, part: Tokenizer | Characters | None) -> None:
+    """Raise ConfigError where the part of `data` of this name, which replaces that of a run, would learn anew."""
+    if part is not None and part.learns:
+        raise ConfigError(f"data.{name}: the run keeps its own, which its model was trained with; leave it as it is")
+
+
+def expect_same_reading(given: Sequencer, kept: Sequencer) -> None:
+    """Raise ConfigError where a config says that texts are read otherwise than a run does, which keeps to its own.
+
+    Args:
+        given: what the config says; what learns its vocabulary from the training set may be of any.
+        kept: that of the run.
+    """
+    said = "the run keeps its own, which its model was trained with; leave it as it is, or train anew"
+    for name in ("max_length", "truncation"):
+        now, own = getattr(given, name), getattr(kept, name)
+        if now != own:
+            raise ConfigError(f"data.{name} is {now} but was {own}; {said}")
+    if plain(given.transforms, suite="nlp") != plain(kept.transforms, suite="nlp"):
+        raise ConfigError(f"data.transforms: they are others than the run's; {said}")
+    parts, own_parts = given.parts(), kept.parts()
+    for name in (*parts, *own_parts):
+        part, own = parts.get(name), own_parts.get(name)
+        if part is own or (part is not None and part.learns):
+            continue
+        if part is None or own is None or part.metadata() != own.metadata():
+            raise ConfigError(f"data.{name}: it is another than the run's; {said}")
 
 
 def expect_writers_alike(

@@ -54,6 +54,10 @@ class OcrProcessor(ImageItems):
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"OcrProcessor: the metadata of the model do not fit: {error}") from error
 
+    def read_of_files(self) -> tuple[Alphabet, Language | None] | None:
+        """What lines are read with, which a config may name files of; None where none are read."""
+        raise NotImplementedError(f"{type(self).__name__} defines no read_of_files()")
+
     @classmethod
     def made(cls, given: dict[str, Any]) -> OcrProcessor:
         """The processor of this kind."""
@@ -100,6 +104,10 @@ class PageProcessor(OcrProcessor):
             build_value(reading, Reading, suite=_SUITE),
             None if lines is None else Lines(**_with_language(lines)),
         )
+
+    def read_of_files(self) -> tuple[Alphabet, Language | None] | None:
+        """See `OcrProcessor`."""
+        return None if self._lines is None else (self._lines.alphabet, self._lines.language)
 
     def page(self, image: np.ndarray) -> Page:
         """An image on its way through the networks."""
@@ -209,6 +217,10 @@ class LineProcessor(OcrProcessor):
     def made(cls, given: dict[str, Any]) -> LineProcessor:
         """The processor of what `metadata` gave."""
         return cls(**_with_language(given))
+
+    def read_of_files(self) -> tuple[Alphabet, Language | None] | None:
+        """See `OcrProcessor`."""
+        return self._alphabet, self._language
 
     def prepare(self, items: Sequence[np.ndarray]) -> Batch:
         """Lines as one batch, as wide as the widest."""

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from framework.data import DataLoader
 from framework.errors import ConfigError
 from framework.tensors import Tensor
+from suites.engine.config import Config
 from suites.engine.contract.batch import Batch, opened, readable
+from suites.engine.contract.capabilities import Kept
 from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.ocr.datasets.base import TextDataset
+from suites.ocr.decoding import Language
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
 from suites.ocr.models.base import TextDetector, TextModel, TextRecogniser
@@ -30,6 +33,7 @@ from suites.ocr.processor import OcrProcessor
 from suites.ocr.settings import EvalData, TrainData
 
 _log = logging.getLogger(__name__)
+_ALPHABETS = tuple(f"model.{part}alphabet" for part in ("", "body.", "recogniser.", "recogniser.body."))
 
 
 @register("task", "ocr")
@@ -44,6 +48,7 @@ class OcrTask(DataTask[TrainData, EvalData]):
         reading: how pictures and lines are shown to the networks.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/hmean`.
         loss: what a detector minimises.
+        language: what `reading.beam` read of its files, where it is read already.
     """
 
     processor_class = OcrProcessor
@@ -58,12 +63,28 @@ class OcrTask(DataTask[TrainData, EvalData]):
         reading: Reading | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
         loss: MapLoss | None = None,
+        language: Language | None = None,
     ) -> None:
         super().__init__(train, eval, more_eval)
         self.model = model
-        self._problem = _problem_of(model, How(finding, reading or Reading(), loss))
+        self._problem = _problem_of(model, How(finding, reading or Reading(), loss, language))
         self.train_inputs, self.eval_inputs = self._problem.train_inputs, self._problem.eval_inputs
         self.main_metric = self._problem.main_metric
+
+    @classmethod
+    def from_kept(cls, config: Config, kept: Kept) -> Self:
+        """The task of a run, with the alphabet and the language that it keeps; ConfigError for another alphabet."""
+        assert isinstance(kept.processor, OcrProcessor)
+        read = kept.processor.read_of_files()
+        places = [place for place in _ALPHABETS if read is not None and config.has(place)]
+        for place in places:
+            if not kept.holds(place):
+                raise ConfigError(f"{place}: the classes of a trained network are those of its own; leave it as it is")
+        if read is None:
+            return cls.from_config(config)
+        alphabet, language = read
+        own = config.with_texts(dict.fromkeys(places, f"={''.join(alphabet.characters)}"))
+        return cls.from_config(own, **({"language": language} if kept.holds("reading.beam") else {}))
 
     @cached_property
     def _eval_set(self) -> TextDataset:

@@ -9,11 +9,12 @@ import pytest
 
 from framework.io import load_tensors
 from framework.nn import init
+from framework.random import own_stream
 from suites.engine.config.building import build_task, read_config
 from suites.engine.config.tree.shipped import shipped_configs
 from suites.engine.contract.batch import POSITIONS
 from suites.engine.contract.capabilities import FollowsOutputs
-from suites.engine.predict.evaluation import evaluate, predict_of
+from suites.engine.predict.evaluation import evaluate, losses_of, predict_of
 from suites.engine.predict.items import batches_of, predict_items
 from suites.engine.train.training import train
 from tests.configs.drawn import draw
@@ -145,6 +146,37 @@ def test_figures_do_not_depend_on_the_size_of_batches(name, tmp_path, monkeypatc
         with task.eval_loader(workers=0) as loader:
             found.append(evaluate(task, predict_of(task), loader))
     assert found[0] == pytest.approx(found[1], rel=1e-4, abs=1e-6, nan_ok=True)
+
+
+IN_BATCH = ("nlp/minilm_vectors",)  # compare the items of a batch with each other, as their docs say
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name.startswith(SMALL) else pytest.mark.slow)
+        for name in shipped_configs()
+        if name.startswith("nlp/") and not name.startswith(IN_BATCH) and "distil" not in name
+    ],
+)
+def test_a_loss_is_a_mean_over_a_batch_in_any_order(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    task = build_task(read_config(Path(name), draw(name)))
+    init.initialize(task.model, 0)
+    with task.train_loader(seed=0, workers=0) as loader:
+        samples, collate = loader.dataset, loader._recipe.collate
+    count = min(3, len(samples))
+    rngs = [np.random.default_rng(k) for k in range(count)]
+    items = [samples[k] if hasattr(samples, "__getitem__") else samples.sample(k, rngs[k]) for k in range(count)]
+    losses = losses_of(task, eager=True)
+
+    def means(chosen):
+        with own_stream(0):
+            return {name: mean for name, (mean, _) in losses(collate(chosen)).items()}
+
+    expected = means(items)
+    assert means([item for item in items for _ in range(2)]) == pytest.approx(expected, rel=1e-4)
+    assert means(items[::-1]) == pytest.approx(expected, rel=1e-4)
 
 
 def approximately(said):

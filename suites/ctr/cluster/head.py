@@ -38,12 +38,12 @@ from suites.ctr.task.ground import ClickTask
 from suites.ctr.train.progressive import FILE as PROGRESSIVE
 from suites.ctr.train.step import refuse_what_rows_lack
 from suites.engine.config import Config
-from suites.engine.config.building import build_task
 from suites.engine.config.settings import Runtime
 from suites.engine.contract.resources import save_deployed
 from suites.engine.reporting.lines import append
 from suites.engine.run.folder import RunFolder
 from suites.engine.run.log import RunLog
+from suites.engine.run.reopening import task_of_run
 
 _MANY = 1 << 40  # batches of a run that nobody counted
 _SILENT = 60.0  # seconds after which a trainer that says nothing is taken for dead
@@ -235,9 +235,8 @@ class Head:
     def _make_publisher(self, client: ShardClient) -> Publisher | None:
         if not (self._config.has("publish") and self._config["publish"] is not None):
             return None
-        task = build_task(self._config)
+        task = task_of_run(self._run, self._config)
         assert isinstance(task, ClickTask)
-        task.adopt(self._run.read_processor(task.processor_class))
         settings: PublishSettings = self._config.build("publish")
         return Publisher(settings, task, client, lambda: (self._work.epoch, self._work.batches), self._log.say)
 

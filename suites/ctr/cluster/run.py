@@ -22,6 +22,7 @@ from suites.engine.reporting.hook import keep_page
 from suites.engine.reporting.tally import TRAIN, Tally, write_tally
 from suites.engine.run.folder import RunFolder, different_keys
 from suites.engine.run.log import RunLog, heard
+from suites.engine.run.reopening import task_to_continue
 from suites.engine.train.training import evaluate_weights
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class CtrCluster(Cluster):
         *,
         resume: bool,
     ) -> Head:
-        task = build_task(config)
+        task = task_to_continue(run, config) if resume else build_task(config)
         assert isinstance(task, ClickTask)
         if resume and run.processor.is_file():
             task.adopt(run.read_processor(task.processor_class))

@@ -35,9 +35,10 @@ from suites.ctr.cluster.step import RemoteStep
 from suites.ctr.cluster.work import Lease
 from suites.ctr.task.ground import ClickTask
 from suites.ctr.train.progressive import Gathered
-from suites.engine.config.building import build_runtime, build_task, limited, read_config
+from suites.engine.config.building import build_runtime, limited, read_config
 from suites.engine.config.plugins import import_plugins
 from suites.engine.run.folder import RunFolder
+from suites.engine.run.reopening import task_of_run
 from suites.engine.train.train_step import optimizer_of
 
 _log = logging.getLogger(__name__)
@@ -110,11 +111,10 @@ class ClusterTrainer:
         run = RunFolder(Path(spec.run))
         config = read_config(run.path)
         self._runtime = build_runtime(config)
-        task = build_task(config)
+        task = task_of_run(run, config)
         assert isinstance(task, ClickTask)
         if spec.threads is not None:
             framework.set_num_threads(spec.threads)
-        task.adopt(run.read_processor(task.processor_class))
         self._task, self._window_rows = task, config.build("progressive").window
         dim = task.table.dim
         task.model.table = BatchRows(task.table)

@@ -31,6 +31,7 @@ from suites.ctr.train.step import CtrStep, RowsTask
 from suites.engine.config import Config, Factory
 from suites.engine.config.settings import Runtime
 from suites.engine.contract.batch import Batch
+from suites.engine.contract.capabilities import Kept
 from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.processor import Processor
 from suites.engine.contract.resources import load_deployed
@@ -99,11 +100,17 @@ class ClickTask(DataTask[TrainData, EvalData], RowsTask, Generic[Body]):
         self.train_inputs = (*self.eval_inputs, "labels", *(("weight",) if self._schema.weight else ()))
 
     @classmethod
-    def from_config(cls, config: Config) -> Self:
+    def from_config(cls, config: Config, **made: Any) -> Self:
         """The task that a config describes, which its model chooses."""
         chosen = _class_for(config.part("model").target)
-        found: Any = super(ClickTask, chosen).from_config(config)
+        found: Any = super(ClickTask, chosen).from_config(config, **made)
         return found
+
+    @classmethod
+    def from_kept(cls, config: Config, kept: Kept) -> Self:
+        """The task of a run, with the schema that it keeps."""
+        assert isinstance(kept.processor, ClickProcessor)
+        return cls.from_config(config, **({"schema": kept.processor.schema} if kept.holds("data.schema") else {}))
 
     @property
     def schema(self) -> Schema:

@@ -28,6 +28,7 @@ from suites.engine.weights.published import holds_published, overrides_of
 from suites.engine.weights.records import record_names, zoo_folder
 
 if TYPE_CHECKING:
+    from suites.engine.contract.capabilities import Kept
     from suites.engine.contract.task import Task
 
 
@@ -214,20 +215,28 @@ def begin(runtime: Runtime) -> None:
     random.seed(runtime.seed)
 
 
-def build_task(config: Config) -> Task:
+def build_task(config: Config, kept: Kept | None = None) -> Task:
     """Return the task a config describes, its model freshly drawn from `runtime.seed`.
 
-    Sets the number of threads and restarts the default random stream, from which layers such as dropout draw.
+    `kept` is what a run has of it already; see `suites.engine.run.reopening`. Sets the number of threads and restarts
+    the default random stream, from which layers such as dropout draw.
     """
     runtime = build_runtime(config)
     begin(runtime)
     with init.undrawn():
-        task = task_class(config["suite"]).from_config(config)
+        kind = task_class(config["suite"])
+        task = kind.from_config(config) if kept is None else _from_kept(kind, config, kept)
         if config.get("pruning") is not None:
             make_narrow(task.model, config.build("pruning"), starts=runtime.weights is not None)
         if config.get("lora") is not None:
             add_lora(task.model, config.build("lora"))
     init.initialize(task.model, runtime.seed)
+    return task
+
+
+def _from_kept(kind: type[Task], config: Config, kept: Kept) -> Task:
+    make = getattr(kind, "from_kept", None)  # see `MadeOfKept`
+    task: Task = kind.from_config(config) if make is None else make(config, kept)
     return task
 
 

@@ -59,10 +59,13 @@ class Task(ABC):
     processor_class: ClassVar[type[Processor]]
 
     @classmethod
-    def from_config(cls, config: Config) -> Self:
-        """Return the task that a config describes: each argument is the section, or the part of `data`, of its name."""
-        places = {name: _place(config, name) for name in signature_of(cls).parameters}
-        return cls(**{name: config.part(place) for name, place in places.items() if place is not None})
+    def from_config(cls, config: Config, **made: Any) -> Self:
+        """Return the task that a config describes: each argument is the section, or the part of `data`, of its name.
+
+        `made` are arguments that are there already, of which the config is not asked.
+        """
+        places = {name: _place(config, name) for name in signature_of(cls).parameters if name not in made}
+        return cls(**{name: config.part(place) for name, place in places.items() if place is not None}, **made)
 
     def to_config(self) -> dict[str, Any]:
         """Return what a config says of this task, the inverse of `from_config`.

@@ -22,12 +22,11 @@ from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from framework.quantization import Speed
 from framework.sealing import Seal, expect_sealed, keys
-from suites.engine.config.building import build_runtime, build_task, limited, read_config
+from suites.engine.config.building import build_runtime, limited, read_config
 from suites.engine.contract.capabilities import (
     Generates,
     Publishes,
     TellsLines,
-    adopt,
     feed_of,
     join,
     require_input,
@@ -48,6 +47,7 @@ from suites.engine.predict.model import Memory, bytes_of, chunks, in_turns
 from suites.engine.predict.model import Model as Model
 from suites.engine.predict.quantizing import Quantization, quantize_for, rounding_said, speed_of
 from suites.engine.run.folder import RunFolder, best_weights
+from suites.engine.run.reopening import reopen
 from suites.engine.train.profiling import StepProfile
 from suites.engine.weights.eight_bits import eight_bits_of
 from suites.engine.weights.lora.layers import merge_lora
@@ -185,10 +185,8 @@ def open_run(
     """
     if not (path / "config.yml").is_file():
         raise CheckpointError(f"{path}: no run is in there (config.yml); name a folder that `paddock train` made")
-    run = RunFolder(path)
-    task = build_task(read_config(path, overrides))
-    adopt(task, run.read_processor(task.processor_class))
-    load_deployed(task, weights or best_weights(run))
+    _, task = reopen(path, overrides)
+    load_deployed(task, weights or best_weights(RunFolder(path)))
     if merged:
         merge_lora(task.model)
     join_others(task, path, others)
@@ -322,9 +320,7 @@ def evaluate_export(
     """
     if not is_export(exported):
         raise CheckpointError(f"{exported}: holds no exported model (program.json); write one with `paddock export`")
-    config = read_config(path, overrides)
-    task = build_task(config)
-    adopt(task, RunFolder(path).read_processor(task.processor_class))
+    config, task = reopen(path, overrides)
     runtime = build_runtime(config)
     with limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader:
         return evaluate(task, open_model(exported, device=device, products=products).predict, loader)

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from framework.errors import ConfigError, DataError, NotSupportedError
-from suites.engine.config.building import build_runtime, build_task, limited, read_config
-from suites.engine.contract.capabilities import GivesFeatures, adopt, class_names, parts_of
+from suites.engine.config.building import build_runtime, limited
+from suites.engine.contract.capabilities import GivesFeatures, class_names, parts_of
 from suites.engine.contract.resources import load_deployed
 from suites.engine.hosts.devices import placed
 from suites.engine.predict.evaluation import predict_of
 from suites.engine.run.folder import RunFolder, best_weights
+from suites.engine.run.reopening import read_task
 from suites.engine.weights import load_wanted
 from suites.engine.weights.matching import loaded_tensors
 from suites.engine.weights.starting import start_task
@@ -66,14 +67,13 @@ def probe(source: Path, overrides: Sequence[str] = (), *, device: str | None = N
         NotSupportedError: the task is no classification, or its model gives no features.
     """
     run = RunFolder(source) if source.is_dir() else None
-    config = read_config(source, overrides)
-    task, runtime = build_task(config), build_runtime(config)
+    config, task = read_task(source, overrides)
+    runtime = build_runtime(config)
     if not isinstance(task, GivesFeatures):
         raise NotSupportedError(
             f"{type(task).__name__}: a probe is for classes of images, clips and texts; this task gives no features"
         )
     if run is not None:
-        adopt(task, run.read_processor(task.processor_class))
         load_deployed(task, best_weights(run))
     else:
         _start(task, runtime)

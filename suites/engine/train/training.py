@@ -14,7 +14,7 @@ from rich.progress import Progress
 from framework.errors import ConfigError
 from suites.engine.config import Config
 from suites.engine.config.building import build_runtime, build_task, limited, read_config
-from suites.engine.contract.capabilities import adopt, evaluations
+from suites.engine.contract.capabilities import evaluations
 from suites.engine.contract.cluster import check_address, cluster_of
 from suites.engine.contract.resources import load_deployed
 from suites.engine.hosts.devices import placed
@@ -25,6 +25,7 @@ from suites.engine.predict.items import Predict
 from suites.engine.reporting.tally import Tally
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.run.ownership import is_owned
+from suites.engine.run.reopening import read_task, task_to_continue
 from suites.engine.run.screen import Screen
 from suites.engine.train.hooks import Hook
 from suites.engine.train.loop import TrainingLoop
@@ -71,7 +72,8 @@ def train(
     """
     config = read_config(source, overrides)
     path = source if source.is_dir() and name is None else runs / (name or source.stem)
-    trainer = Trainer.from_config(config, build_task(config), hooks)
+    task = task_to_continue(RunFolder(path), config) if resume else build_task(config)
+    trainer = Trainer.from_config(config, task, hooks)
     return trainer.fit(path, resume=resume, overwrite=overwrite, profile=profile, verbose=verbose)
 
 
@@ -138,10 +140,7 @@ def evaluate_weights(
     run = RunFolder(source) if source.is_dir() else None
     if run is not None:
         run.guard()
-    config = read_config(source, overrides)
-    task = build_task(config)
-    if run is not None:
-        adopt(task, run.read_processor(task.processor_class))
+    config, task = read_task(source, overrides)
     if run is not None or weights is not None:
         load_deployed(task, weights or best_weights(run or RunFolder(source)))
     elif wants_weights(task.model):

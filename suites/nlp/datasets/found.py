@@ -26,6 +26,7 @@ TEXTS = ("text", "text_a", "sentence", "review", "comment", "content", "message"
 LABELS = ("label", "labels", "class", "target", "category", "sentiment", "intent", "rating", "stars", "polarity",
           "topic", "score", "y", "emotion", "tag", "v1")  # fmt: skip
 _MOST_CLASSES = 500
+_TRANSLATION = "translation"
 _FEW = 0.2  # different values a row, up to which a column of more than a few rows is one of labels
 _NAME = 30  # characters of a column's name at most
 _ENDS = (".", "!", "?", ",", ";", "…", "。", "！", "？")  # of sentences, and of no name
@@ -40,12 +41,14 @@ class Table:
         names: of the columns; "c0", "c1", ... where the file has none.
         rows: (line, cells) of each row; a cell is None where a value is no text or number.
         wrong: why rows cannot be read, by line.
+        languages: those columns that stood inside of Hugging Face's `{"translation": {"en": ..., "de": ...}}`.
     """
 
     path: str
     names: tuple[str, ...]
     rows: list[tuple[int, Sequence[str | None]]]
     wrong: dict[int, str] = field(default_factory=dict)
+    languages: tuple[str, ...] = ()
 
     def column(self, name: str) -> list[str]:
         """The values of a column that are known."""
@@ -132,20 +135,37 @@ def _parsed(path: str, lines: Sequence[str]) -> list[tuple[int, Any]]:
 def _objects(path: str, values: Sequence[tuple[int, Any]]) -> Table:
     """JSON objects as rows; what is none is wrong."""
     names: dict[str, None] = {}
+    languages: dict[str, None] = {}
     for _, value in values:
         if isinstance(value, dict):
-            names.update(dict.fromkeys(value))
+            languages.update(dict.fromkeys(_inside(value)))
+            names.update(dict.fromkeys(_spread(value)))
     rows: list[tuple[int, Sequence[str | None]]] = []
     wrong: dict[int, str] = {}
     for number, value in values:
         if isinstance(value, dict):
-            rows.append((number, [_plain(value.get(name)) for name in names]))
+            if twice := [name for name in _inside(value) if name in value]:
+                raise DataError(f"{path}:{number}: '{twice[0]}' is beside '{_TRANSLATION}' and in it; rename one")
+            spread = _spread(value)
+            rows.append((number, [_plain(spread.get(name)) for name in names]))
         else:
             kind = type(value).__name__
             wrong[number] = (
                 value if isinstance(value, str) and path in value else f"{path}:{number}: is a {kind}, no object"
             )
-    return Table(path, tuple(names), rows, wrong)
+    return Table(path, tuple(names), rows, wrong, tuple(languages))
+
+
+def _inside(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is inside of Hugging Face's `translation`."""
+    found = row.get(_TRANSLATION)
+    return found if isinstance(found, dict) else {}
+
+
+def _spread(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row with the texts of its `translation` in the place of that."""
+    inside = _inside(row)
+    return {**{name: value for name, value in row.items() if name != _TRANSLATION}, **inside} if inside else row
 
 
 def _plain(value: Any) -> str | None:

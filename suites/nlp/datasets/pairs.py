@@ -50,9 +50,10 @@ class Pairs(PairDataset):
     """Pairs of a table, or of two files whose lines belong together (Moses, OPUS).
 
     Args:
-        path: TSV, CSV, JSON lines or JSON, or a text file with a source a line; also in a zip, or `.gz`.
+        path: TSV, CSV, JSON lines or JSON, or a text file with a source a line; also in a zip, or `.gz`. Of Hugging
+            Face's `{"translation": {"en": ..., "de": ...}}` the languages are the columns.
         other: text file with the target of each line of `path`, which is a text file then.
-        source: column of the source; null finds it by its name, or takes the first.
+        source: column of the source; null finds it by its name, or takes the first. Of two languages one must be named.
         target: column of the target; null finds it by its name, or takes the second.
         max_ratio: a pair is left out where one side has so many times the other's characters and more than a few;
             null for none.
@@ -122,6 +123,13 @@ def _of_table(path: str, source: str | None, target: str | None, encoding: str |
         if given is not None and given not in names:
             raise ConfigError(f"{path}: has no column '{given}' ({role}); there are {listing(names)}")
         known = [name for name in names if name.lower() in _NAMES[role] and name not in (source, target)]
+        if languages := [name for name in table.languages if name not in (source, target)]:
+            known = languages
+        if given is None and len(languages) > 1:
+            raise ConfigError(
+                f"{path}: holds translations of {listing(table.languages)}; say which way, such as "
+                f"source: {table.languages[0]}, target: {table.languages[-1]}"
+            )
         named.append(names.index(given) if given is not None else names.index(known[0]) if known else None)
     free = [at for at in range(len(names)) if at not in named]  # columns without a role, in their order
     found = [free.pop(0) if at is None else at for at in named]

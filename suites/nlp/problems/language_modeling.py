@@ -181,7 +181,7 @@ class LanguageModeling(WritingProblem):
 
     def written(self, writer: Writer, items: Sequence[Passage]) -> list[dict[str, Any]]:
         """How the texts go on, without them."""
-        return self.texts_of(writer, writer.before)
+        return self.texts_of(writer, whole=False)
 
     def parse(self, line: str) -> Passage:
         """A text to be continued."""

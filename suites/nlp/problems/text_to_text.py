@@ -135,7 +135,7 @@ class TextToText(WritingProblem):
             [Prompt(source=source) for source in sources],
             self.limits(model, self.tokenizer),
             self.search,
-            self.tokenizer.text,
+            self.tokenizer.continued,
         )
         return steps_of(writer, batch, steps(writer))
 
@@ -145,7 +145,7 @@ class TextToText(WritingProblem):
         return WrittenScores(references, self._text, self._figures, self._words, self._lower_case)
 
     def _text(self, writer: Writer) -> list[str]:
-        return [each["text"] for each in self.texts_of(writer, [()] * len(writer.given))]
+        return [each["text"] for each in self.texts_of(writer, whole=True)]
 
     def require(self, item: Pair, sequencer: Sequencer, limits: Limits) -> None:
         """Raise DataError for a beginning of characters that no token stands for, or without room behind it."""
@@ -169,7 +169,7 @@ class TextToText(WritingProblem):
 
     def written(self, writer: Writer, items: Sequence[Pair]) -> list[dict[str, Any]]:
         """The texts, with the beginnings that were given."""
-        return self.texts_of(writer, [()] * len(items))
+        return self.texts_of(writer, whole=True)
 
     def parse(self, line: str) -> Pair:
         """A text; behind a tab the beginning of what is written from it."""

@@ -104,14 +104,18 @@ class WritingProblem(Problem):
         """What was written."""
         return self.written(batch["writer"], examples)
 
-    def texts_of(self, writer: Writer, before: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-        """For each prompt its results, as they go on behind the words that stand `before` each."""
+    def texts_of(self, writer: Writer, *, whole: bool) -> list[dict[str, Any]]:
+        """For each prompt its results, as they go on behind the words that were given; `whole`: with these.
+
+        Stop texts end what is written and not what was given.
+        """
         found = []
-        for own, words, given in zip(writer.results(), before, writer.given, strict=True):
-            skipped = given if len(words) else 0
+        for own, before in zip(writer.results(), writer.before, strict=True):
+            given = before[1:]
+            begun = self.tokenizer.text(given) if whole else ""
             texts = [
                 {
-                    "text": writer.cut(self.tokenizer.continued(words, h.ids[skipped:])),
+                    "text": begun + writer.cut(self.tokenizer.continued(before, h.ids[len(given) :])),
                     "score": round(h.score, 5),
                     "complete": h.complete,
                 }

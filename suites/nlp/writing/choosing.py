@@ -45,7 +45,7 @@ class Chooser(ABC):
         seen: for each text the words that count as repeated besides those of a hypothesis.
         stop: the word that ends a text, besides those of `search.stop_ids`.
         rooms: words that each text has room for, those given with them.
-        ends: whether the words of a hypothesis behind those given hold a stop text.
+        ends: whether words that are written end with a stop text, of a text's number and them, without those given.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Chooser(ABC):
         seen: Sequence[tuple[int, ...]],
         stop: int,
         rooms: Sequence[int],
-        ends: Callable[[tuple[int, ...]], bool],
+        ends: Callable[[int, tuple[int, ...]], bool],
     ) -> None:
         self.search, self.seen, self.rooms, self.ends = search, seen, rooms, ends
         self.stops = {stop, *search.stop_ids}
@@ -126,7 +126,7 @@ class Beams(Chooser):
             i, k = divmod(place, values.shape[1])
             live, word, score = own[i], int(ids[i, k]), float(sums[i, k])
             longer = (*live.ids, word)
-            if word in self.stops or last or self.ends(longer[self.given[live.text] :]):
+            if word in self.stops or last or self.ends(live.text, longer[self.given[live.text] :]):
                 if rank < beam:
                     stopped = word in self.stops
                     kept = live.ids if stopped or last else longer
@@ -136,6 +136,9 @@ class Beams(Chooser):
                         self._add(live, kept, score, True, self._covered(rows[i]))
             elif len(going) < beam:
                 going.append(Live(live.text, rows[i], longer, score, coverage=self._covered(rows[i])))
+        if last:  # whose next word is not among the likeliest of all may have the best score without it
+            for live in own:
+                self._add(live, live.ids, live.score, False, live.coverage)
         return [] if not going or self._is_done(own[0].text, going) else going
 
     def _add(self, live: Live, ids: tuple[int, ...], score: float, complete: bool, coverage: np.ndarray | None) -> None:
@@ -177,7 +180,7 @@ class Drawing(Chooser):
                 self._finish(live, live.ids, score, True, covered)
             elif len(live.ids) >= self.rooms[live.text]:
                 self._finish(live, live.ids, live.score, False, live.coverage)
-            elif self.ends(longer[self.given[live.text] :]):
+            elif self.ends(live.text, longer[self.given[live.text] :]):
                 self._finish(live, longer, score, True, covered)
             else:
                 going.append(Live(live.text, row, longer, score, live.number, covered))

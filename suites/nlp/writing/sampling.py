@@ -53,10 +53,20 @@ class BeamSearch:
         stop: the word that ends a text, besides those of `search.stop_ids`.
         room: words at most.
         stops: texts that end one.
+        before: words that the text stands behind, which have a part in its first space.
     """
 
-    def __init__(self, search: Search, prompt: Sequence[int], stop: int, room: int, stops: StopTexts) -> None:
-        self._beams = Beams(search, [()], [tuple(prompt)], stop, [room], stops.ends)
+    def __init__(
+        self,
+        search: Search,
+        prompt: Sequence[int],
+        stop: int,
+        room: int,
+        stops: StopTexts,
+        before: Sequence[int] = (),
+    ) -> None:
+        ends = lambda text, ids: stops.ends(before, ids)  # noqa: E731
+        self._beams = Beams(search, [()], [tuple(prompt)], stop, [room], ends)
 
     def advance(self, scores: np.ndarray, totals: np.ndarray) -> list[tuple[int, int]]:
         """Of each hypothesis that goes on the row, of the N before, that it continues, and its word; none at the end.

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+_BROKEN = "\ufffd"  # a character whose other bytes have not come
+
 
 class StopTexts:
-    """Texts that end a result, which they are no part of.
+    """Texts that end a result, which they are no part of; those that stand before it, or begin there, end nothing.
 
     Args:
         texts: the texts; none where nothing ends one.
-        text_of: words to text; None where there are no texts.
+        continued: what words say that stand behind others, see `Tokenizer.continued`; None where there are no texts.
     """
 
-    def __init__(self, texts: Sequence[str], text_of: Callable[[Sequence[int]], str] | None) -> None:
-        self._texts, self._text_of = tuple(texts), text_of
-        self._words = 4 * max(map(len, texts), default=0)  # a word may be a part of a character
+    def __init__(self, texts: Sequence[str], continued: Callable[[Sequence[int], Sequence[int]], str] | None) -> None:
+        self._texts, self._continued = tuple(texts), continued
+        self._longest = max(map(len, texts), default=0)
 
-    def ends(self, ids: Sequence[int]) -> bool:
-        """Whether the last words hold one of them."""
-        if not self._texts or self._text_of is None:
+    def ends(self, before: Sequence[int], ids: Sequence[int]) -> bool:
+        """Whether one of them came with the last word of a result; before: words that it stands behind."""
+        if not self._texts or self._continued is None:
             return False
-        text = self._text_of(ids[-self._words :])
-        return any(stop in text for stop in self._texts)
+        count = 4 * self._longest  # a word may be a part of a character, or without a text
+        text = ""
+        while True:
+            at = max(len(ids) - count, 0)
+            text = self._continued([*before, *ids[:at]], ids[at:])
+            if not at or len(text) > self._longest:
+                break
+            count *= 2
+        return not text.endswith(_BROKEN) and any(stop in text for stop in self._texts)
 
     def cut(self, text: str) -> str:
         """A text up to the first of them."""

@@ -79,7 +79,7 @@ class Writer:
         prompts: B, at least one.
         limits: of the model.
         search: how words are chosen.
-        text_of: ids to text, for stop texts.
+        continued: what words say behind others, for stop texts; see `Tokenizer.continued`.
 
     Raises DataError for a prompt that has no room.
     """
@@ -89,7 +89,7 @@ class Writer:
         prompts: Sequence[Prompt],
         limits: Limits,
         search: Search,
-        text_of: Callable[[Sequence[int]], str] | None = None,
+        continued: Callable[[Sequence[int], Sequence[int]], str] | None = None,
     ) -> None:
         self._prompts, self._limits, self._search = prompts, limits, search
         rooms = [self._room(b, prompt) for b, prompt in enumerate(prompts)]
@@ -97,8 +97,9 @@ class Writer:
         given = [prompt.given for prompt in prompts]
         self._starts = [limits.start if prompt.start is None else prompt.start for prompt in prompts]
         seen = [(start, *ids) for start, ids in zip(self._starts, given, strict=True)]
-        self._stops = StopTexts(search.stop, text_of)
-        self._chooser = kind(search, given, seen, limits.stop, rooms, self._stops.ends)
+        self._stops = StopTexts(search.stop, continued)
+        ends = lambda b, ids: self._stops.ends(seen[b], ids)  # noqa: E731
+        self._chooser = kind(search, given, seen, limits.stop, rooms, ends)
         self._past = np.zeros((_FIRST, limits.past), np.float32)
         self._used = 0
         self._seen: list[np.ndarray] = [np.zeros(0, np.int64) for _ in prompts]  # rows of each hypothesis' words

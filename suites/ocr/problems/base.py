@@ -33,11 +33,13 @@ class How:
         finding: text in a map; None for the defaults.
         reading: how pictures and lines are shown.
         loss: what a detector minimises; None for the published weights of its terms.
+        language: what `reading.beam` read of its files, where a run keeps it; None reads them.
     """
 
     finding: Finding | None = None
     reading: Reading = field(default_factory=Reading)
     loss: MapLoss | None = None
+    language: Language | None = None
 
     def expect_unset(self, who: str, *names: str) -> None:
         """Raise ConfigError for a section that a network has no use for."""
@@ -106,7 +108,7 @@ def language_of(model: TextRecogniser, how: How) -> Language | None:
         return None
     if isinstance(model, AttentionReader):
         raise ConfigError("reading.beam: AttentionReader writes without CTC and has no use for it; leave it out")
-    return how.reading.beam.language(model.alphabet)
+    return how.language or how.reading.beam.language(model.alphabet)
 
 
 def read_columns(model: TextRecogniser, lines: Tensor, whole: bool) -> dict[str, Tensor]:

@@ -79,6 +79,9 @@ def test_runs_write_together_in_all_commands(runs, tmp_path, capsys):
     assert [each["score"] for each in together] != [each["score"] for each in alone]
     again = [each.to_json()["score"] for each in load(second, others=[first])(texts)]
     assert [each["score"] for each in together] == pytest.approx(again, abs=1e-4)  # in whichever order
+    itself = [each.to_json() for each in load(first, others=[first])(texts)]
+    assert [each["text"] for each in itself] == [each["text"] for each in alone]
+    assert [each["score"] for each in itself] == pytest.approx([each["score"] for each in alone], abs=1e-4)
     weights = second / "weights" / "best.safetensors"  # a file of the same network does as well
     assert [each.to_json() for each in load(first, others=[weights])(texts)] == together
     assert main(["export", str(first), "--with", str(second), "--output", "both"]) == 0

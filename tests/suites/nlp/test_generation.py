@@ -200,9 +200,15 @@ def test_a_client_that_leaves_frees_its_pages(server, ask):
         ({"prompt": "a", "n": 99}, 400, "n: is 99; it must lie between 1 and 16", "n"),
         ({"prompt": "a", "seed": 1 << 70}, 400, "seed", "seed"),
         ({"prompt": "a", "max_token": 4}, 400, "max_token: there is no such key", None),
-        ({"prompt": "a", "logprobs": 3}, 400, "logprobs: is not computed here", "logprobs"),
+        ({"prompt": "a", "logprobs": 3}, 400, "logprobs: is 3; it is not computed here", "logprobs"),
+        ({"prompt": "a", "echo": True}, 400, "echo: is true; it is not computed here, leave it out, or send f", "echo"),
+        ({"prompt": "a", "suffix": "b"}, 400, 'suffix: is "b"', "suffix"),
+        ({"prompt": "a", "n": 2, "best_of": 3}, 400, "best_of: is 3, n 2; each text is written once", "best_of"),
+        ({"prompt": "a", "logit_bias": {"50256": -100}}, 400, "logit_bias: is", "logit_bias"),
+        ({"prompt": "a", "frequency_penalty": False}, 400, "frequency_penalty: is false", "frequency_penalty"),
+        ({"prompt": "a", "service_tier": "flex"}, 400, 'service_tier: is "flex"', "service_tier"),
         ({"prompt": "a", "presence_penalty": 0.5}, 400, "presence_penalty: is 0.5", "presence_penalty"),
-        ({"prompt": "a", "stream_options": {}}, 400, "stream_options: is of streams", "stream_options"),
+        ({"prompt": "a", "stream_options": {"include_usage": True}}, 400, "stream_options: is of st", "stream_options"),
         ({"prompt": []}, 400, "prompt: has 0 texts; 1 to 128", "prompt"),
         ({"prompt": ["a"] * 129}, 400, "prompt: has 129 texts", "prompt"),
         ({"prompt": "a" * 100_001}, 413, "prompt: has 100001 characters; 100000 are allowed", "prompt"),
@@ -218,6 +224,65 @@ def test_what_is_wrong_is_said_in_openais_form(ask, body, status, match, param):
     assert found[1]["error"]["param"] == param
     kind = {404: "not_found_error", 503: "server_error"}.get(status, "invalid_request_error")
     assert found[1]["error"]["type"] == kind
+
+
+NEUTRAL = {
+    "n": 1, "stop": None, "stream": False, "stream_options": None, "user": "me", "metadata": {"a": "b"}, "store": False,
+    "presence_penalty": 0, "frequency_penalty": 0.0, "logit_bias": {}, "service_tier": "auto", "prompt_cache_key": "k",
+    "safety_identifier": "s",
+}  # fmt: skip
+OF_PROMPTS = {"best_of": 1, "logprobs": None, "suffix": None, "echo": False}
+OF_CHATS = {
+    "tools": [], "tool_choice": "none", "parallel_tool_calls": True, "functions": [], "function_call": "auto",
+    "response_format": {"type": "text"}, "logprobs": False, "top_logprobs": 0, "modalities": ["text"], "audio": None,
+    "prediction": None, "reasoning_effort": None, "verbosity": None, "web_search_options": None,
+}  # fmt: skip
+
+
+def test_keys_of_openais_that_ask_nothing_change_nothing(ask):
+    body = {"prompt": "a small", "max_tokens": 9, "seed": 1}
+    alone = ask.text(**body)
+    assert ask.text(**body, **NEUTRAL | OF_PROMPTS | {"stream_options": {}, "logprobs": False}) == alone
+    assert ask.text(**body, **dict.fromkeys([*NEUTRAL, *OF_PROMPTS])) == alone
+    body = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 9, "seed": 1}
+    status, found = ask("/v1/chat/completions", **body, **NEUTRAL | OF_CHATS)
+    assert (status, found["choices"]) == (200, ask("/v1/chat/completions", **body)[1]["choices"])
+    assert ask("/v1/chat/completions", **body, **dict.fromkeys([*NEUTRAL, *OF_CHATS]))[1]["choices"] == found["choices"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tools", [{"type": "function", "function": {"name": "f"}}]),
+        ("tool_choice", "required"),
+        ("tool_choice", {"type": "function", "function": {"name": "f"}}),
+        ("functions", [{"name": "f"}]),
+        ("response_format", {"type": "json_object"}),
+        ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}),
+        ("logprobs", True),
+        ("top_logprobs", 3),
+        ("modalities", ["text", "audio"]),
+        ("store", True),
+        ("reasoning_effort", "high"),
+        ("web_search_options", {}),
+    ],
+)
+def test_keys_of_chats_that_ask_for_something_are_refused_by_name(ask, key, value):
+    status, found = ask("/v1/chat/completions", messages=[{"role": "user", "content": "a"}], **{key: value})
+    assert status == 400 and found["error"]["param"] == key
+    assert "it is not computed here, leave it out" in found["error"]["message"]
+
+
+def test_a_message_that_was_answered_is_sent_back_as_clients_do(ask):
+    said = {"role": "assistant", "content": "b", "refusal": None, "tool_calls": None, "annotations": [], "audio": None,
+            "function_call": None}  # fmt: skip
+    user = {"role": "user", "content": "a"}
+    body = {"max_tokens": 9, "seed": 1}
+    plain = ask("/v1/chat/completions", messages=[user, {"role": "assistant", "content": "b"}, user], **body)
+    assert ask("/v1/chat/completions", messages=[user, said, user], **body)[1]["choices"] == plain[1]["choices"]
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    status, found = ask("/v1/chat/completions", messages=[user, said | {"tool_calls": [call]}, user], **body)
+    assert status == 400 and found["error"]["message"].startswith("messages.1.tool_calls")
 
 
 @pytest.mark.parametrize(
@@ -249,6 +314,12 @@ def test_openais_own_client_asks(server):
     found = list(pieces)
     assert "".join(p.choices[0].delta.content or "" for p in found[:-1]) == said.choices[0].message.content
     assert found[-1].usage.completion_tokens == said.usage.completion_tokens == 9
+    again = [*messages, said.choices[0].message, *messages]
+    neutral = {"tools": [], "tool_choice": "none", "response_format": {"type": "text"}, "logit_bias": {}, "n": 1}
+    more = client.chat.completions.create(model="tiny", messages=again, max_tokens=9, seed=1, **neutral)
+    assert more.choices[0].message.content != ""
+    with pytest.raises(openai.BadRequestError, match="tools: is"):
+        client.chat.completions.create(model="tiny", messages=messages, tools=[{"type": "function", "function": {}}])
     with pytest.raises(openai.BadRequestError, match="max_tokens: is 0"):
         client.completions.create(model="tiny", prompt="a", max_tokens=0)
     with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-4'"):

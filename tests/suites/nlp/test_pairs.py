@@ -173,3 +173,33 @@ def test_a_side_that_is_no_text_is_told_as_that(tmp_path):
     (tmp_path / "pairs.jsonl").write_text(json.dumps({"source": ["a", "b"], "target": "c"}) + "\n")
     with pytest.raises(DataError, match=r"pairs.jsonl:1: its source is missing or no text: a null"):
         Pairs(str(tmp_path / "pairs.jsonl"))
+
+
+def test_translations_as_hugging_face_has_them_need_a_side_that_is_named(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"id": str(i), "translation": {"de": f"Haus {i}", "en": f"house {i}"}} for i in range(3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with pytest.raises(ConfigError, match=r"holds translations of de, en; say which way, such as source: de, target"):
+        Pairs(str(path))
+    for way in ({"source": "en"}, {"target": "de"}, {"source": "en", "target": "de"}):
+        assert Pairs(str(path), **way).examples[2] == Pair("house 2", "Haus 2")
+    assert Pairs(str(path), source="de").examples[0] == Pair("Haus 0", "house 0")
+    with pytest.raises(ConfigError, match=r"has no column 'fr' \(source\); there are id, de, en"):
+        Pairs(str(path), source="fr")
+    assert list(texts_in(str(path), ["en"])) == ["house 0", "house 1", "house 2"]
+    (tmp_path / "b.json").write_text(json.dumps(rows), "utf-8")
+    assert len(Pairs(str(tmp_path / "b.json"), source="en")) == 3
+
+
+def test_a_translation_that_lacks_a_side_and_one_of_three_languages_are_told(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"translation": {"de": "Haus", "en": "house"}}] * 99 + [{"translation": {"de": "Haus", "en": None}}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert len(Pairs(str(path), source="en")) == 99
+    path.write_text(json.dumps({"translation": {"de": "Haus", "en": "house", "fr": "maison"}}) + "\n", "utf-8")
+    with pytest.raises(ConfigError, match="holds translations of de, en, fr; say which way"):
+        Pairs(str(path), source="en")
+    assert Pairs(str(path), source="en", target="fr").examples == [Pair("house", "maison")]
+    path.write_text(json.dumps({"en": "a", "translation": {"de": "Haus", "en": "house"}}) + "\n", "utf-8")
+    with pytest.raises(DataError, match=r"a.jsonl:1: 'en' is beside 'translation' and in it"):
+        Pairs(str(path), source="en")

@@ -13,7 +13,7 @@ from suites.engine.cli import main
 from suites.engine.config import load_config
 from suites.engine.config.building import build_task
 from suites.engine.predict.evaluation import evaluate, predict_of
-from suites.engine.predict.inference import open_run
+from suites.engine.predict.inference import open_model, open_run
 from suites.engine.train.training import train
 from suites.nlp.losses import coverage_loss
 from suites.nlp.problems import TextToText
@@ -105,6 +105,9 @@ def test_a_beginning_that_is_given_is_kept(run):
     item = model.processor.from_json({"text": "3 1", "prefix": "9 9"}) if prompt == "3 1 2" else None
     if item is not None:
         assert model(item)[0].to_json()["text"].startswith("9 9")
+        stopping = open_model(folder, None, ["problem.search.stop=['9']"])
+        (text,) = (each.to_json()["text"] for each in stopping(item))
+        assert text.startswith("9 9") and "9" not in text[3:]  # what was given is not cut
     else:
         assert model("x" * 100)[0].to_json()["text"] is not None  # longer than the places: its end is looked at
         assert model.processor.truncated(model.processor.from_json("x" * 100))

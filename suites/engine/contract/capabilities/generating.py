@@ -147,7 +147,7 @@ class TextGenerator(Protocol):
         """What chooses the tokens of a prompt's result `number`; AttributeValueError for a value out of bounds."""
 
     def beams(
-        self, sampling: Sampling, results: int, prompt: Sequence[int], room: int, stops: Sequence[str]
+        self, sampling: Sampling, results: int, prompt: Prompt, room: int, stops: Sequence[str]
     ) -> ChoosesTogether:
         """What chooses the hypotheses of a prompt, of `room` tokens at most; AttributeValueError for bad values.
 

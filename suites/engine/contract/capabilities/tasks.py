@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -12,6 +13,7 @@ from framework.errors import NotSupportedError
 
 if TYPE_CHECKING:
     from framework import Tensor
+    from suites.engine.config import Config
     from suites.engine.contract.batch import Batch
     from suites.engine.contract.capabilities.generating import CacheSettings, TextGenerator
     from suites.engine.contract.processor import Processor
@@ -46,6 +48,35 @@ class AdoptsProcessor(Protocol):
         """Take the preprocessing that a run was trained with, in place of what data sets would give.
 
         Called before anything else where a saved run is continued, evaluated or exported.
+        """
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a run keeps of its beginning.
+
+    Attributes:
+        processor: its preprocessing.
+        changed: key paths at which the config differs from the one that the run began with.
+    """
+
+    processor: Processor
+    changed: tuple[str, ...] = ()
+
+    def holds(self, place: str) -> bool:
+        """Whether the config still says at `place`, and below, what the run began with."""
+        return not any(key == place or key.startswith((f"{place}.", f"{place}[")) for key in self.changed)
+
+
+@runtime_checkable
+class MadeOfKept(Protocol):
+    """A config that names files whose contents a run's processor keeps, such as a tokenizer's vocabulary."""
+
+    @classmethod
+    def from_kept(cls, config: Config, kept: Kept) -> Self:
+        """Return the task of a run as `from_config` does, without reading those files again.
+
+        Where the config says something else than the run began with, its own files are read.
         """
 
 

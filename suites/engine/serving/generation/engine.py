@@ -160,7 +160,7 @@ class Engine:
     def _beams(self, wish: Wish, most: int, ticket: Ticket) -> BeamsInWork:
         prompt = wish.prompt.tokens
         room = most - len(prompt)
-        chooser = _checked(self.generator.beams, wish.sampling, wish.results, prompt, room, wish.stops)
+        chooser = _checked(self.generator.beams, wish.sampling, wish.results, wish.prompt, room, wish.stops)
         tokens = Tokens(wish.client, list(prompt), most, wish.prompt.source, width=wish.sampling.beam)
         return BeamsInWork(ticket, tokens, wish.results, chooser, wish.stops, wish.prompt.before, [tokens])
 

@@ -254,7 +254,7 @@ async def _events(texts: _Texts, answer: _Answer, length: int) -> AsyncIterator[
             begun.add(piece.number)
             part = choice_of(answer.chat, piece.number, piece.text, piece.finish, chunk=True, first=first)
             yield _event(answer.whole([part], chunk=True))
-        if answer.asked.stream_options is not None and answer.asked.stream_options.include_usage:
+        if answer.asked.counts_tokens:
             yield _event(answer.whole([], chunk=True, usage=usage_of(length, sum(tokens), texts.reused)))
         yield b"data: [DONE]\n\n"
     except RequestError as error:

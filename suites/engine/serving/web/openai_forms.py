@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -13,6 +14,7 @@ from suites.engine.serving.errors import RequestError
 
 _SEEDS = 1 << 63
 _MOST_PROMPTS = 128
+_NEUTRAL = "x-neutral"
 
 
 class StreamOptions(pydantic.BaseModel):
@@ -20,11 +22,24 @@ class StreamOptions(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 
-    include_usage: bool = pydantic.Field(False, description="Whether the last chunk counts tokens.")
+    include_usage: bool | None = pydantic.Field(None, description="Whether the last chunk counts tokens.")
+    include_obfuscation: Literal[False] | None = None
+
+
+def _neutral(*values: Any) -> Any:
+    """A key of OpenAI's that nothing is computed for: besides null it can have only these values, which ask nothing."""
+    schema: dict[str, Any] = {_NEUTRAL: list(values)}
+    said = f"Not computed here: null{''.join(f', {json.dumps(value)}' for value in values)}."
+    return pydantic.Field(None, description=said, json_schema_extra=schema)
+
+
+def _label() -> Any:
+    """A key of OpenAI's that changes no text, whatever it says."""
+    return pydantic.Field(None, description="Taken as it is; it changes no text.")
 
 
 class Asked(pydantic.BaseModel):
-    """What both routes take. Values that nothing is computed for can only be the neutral ones."""
+    """What both routes take. Keys that nothing is computed for can only have the values that ask nothing."""
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 
@@ -51,23 +66,34 @@ class Asked(pydantic.BaseModel):
     stream: bool | None = pydantic.Field(None, description="Whether texts come in pieces, as server-sent events.")
     stream_options: StreamOptions | None = None
     user: str | None = pydantic.Field(None, description="Who asks: turns are shared out among users.")
-    presence_penalty: Literal[0] | float | None = None
-    frequency_penalty: Literal[0] | float | None = None
-    logit_bias: dict[str, float] | None = None
+    presence_penalty: Any = _neutral(0)
+    frequency_penalty: Any = _neutral(0)
+    logit_bias: Any = _neutral({})
+    store: Any = _neutral(False)
+    service_tier: Any = _neutral("auto", "default")
+    metadata: dict[str, str] | None = _label()
+    safety_identifier: str | None = _label()
+    prompt_cache_key: str | None = _label()
 
     def check(self) -> None:
         """Raise RequestError for what is not computed here."""
-        for name in ("presence_penalty", "frequency_penalty", "logit_bias"):
-            if getattr(self, name):
-                raise RequestError(f"{name}: is {getattr(self, name)!r:.40}; it is not computed here, leave it out")
+        for name, field in type(self).model_fields.items():
+            extra = field.json_schema_extra
+            if isinstance(extra, dict) and _NEUTRAL in extra:
+                _expect_neutral(name, getattr(self, name), extra[_NEUTRAL])
         if self.length_penalty is not None and self.beam in (None, 1):
             raise RequestError("length_penalty: is of beams; set beam, or leave it out")
         if len(self.stops()) > 16:
             raise RequestError(f"stop: has {len(self.stops())} texts; 16 are allowed")
         if self.seed is not None and not -_SEEDS <= self.seed < _SEEDS:
             raise RequestError(f"seed: is {self.seed}; it must have at most 64 bits")
-        if self.stream_options is not None and not self.stream:
+        if self.counts_tokens and not self.stream:
             raise RequestError("stream_options: is of streams; set stream, or leave it out")
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the last chunk of a stream counts tokens."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def stops(self) -> list[str]:
         """Texts that end one."""
@@ -94,17 +120,17 @@ class CompletionRequest(Asked):
     """Texts that go on."""
 
     prompt: str | list[str] = pydantic.Field(description="A text, or several.")
-    echo: bool | None = None
-    best_of: int | None = None
-    logprobs: int | None = None
-    suffix: str | None = None
+    echo: Any = _neutral(False)
+    best_of: int | None = pydantic.Field(None, description="As many as `n`: each text is written once.")
+    logprobs: Any = _neutral(False)
+    suffix: Any = _neutral("")
 
     def check(self) -> None:
         """See `Asked.check`."""
         super().check()
-        for name, neutral in (("echo", False), ("best_of", self.n or 1), ("logprobs", None), ("suffix", None)):
-            if getattr(self, name) not in (None, neutral):
-                raise RequestError(f"{name}: is not computed here; leave it out")
+        count = 1 if self.n is None else self.n
+        if self.best_of not in (None, count):
+            raise RequestError(f"best_of: is {self.best_of}, n {count}; each text is written once, leave best_of out")
         if not 1 <= len(self.prompts()) <= _MOST_PROMPTS:
             raise RequestError(f"prompt: has {len(self.prompts())} texts; 1 to {_MOST_PROMPTS} are allowed")
 
@@ -134,6 +160,12 @@ class Message(pydantic.BaseModel):
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart]
     name: str | None = None
+    # What an answer's message has besides, which clients send back.
+    refusal: None = None
+    audio: None = None
+    function_call: None = None
+    tool_calls: Annotated[list[Any], pydantic.Field(max_length=0)] | None = None
+    annotations: Annotated[list[Any], pydantic.Field(max_length=0)] | None = None
 
     def plain(self) -> dict[str, str]:
         """As a chat template takes it."""
@@ -142,27 +174,29 @@ class Message(pydantic.BaseModel):
         return {"role": role, "content": text} | ({} if self.name is None else {"name": self.name})
 
 
-class PlainFormat(pydantic.BaseModel):
-    """The form of an answer; only texts are written."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
-
-    type: Literal["text"]
-
-
 class ChatRequest(Asked):
     """Messages, of which the model writes the next."""
 
     messages: list[Message] = pydantic.Field(description="What was said so far.", max_length=1024)
     max_completion_tokens: int | None = pydantic.Field(None, description="The same as max_tokens.")
-    logprobs: bool | None = None
-    response_format: PlainFormat | None = None
+    logprobs: Any = _neutral(False)
+    top_logprobs: Any = _neutral(0)
+    response_format: Any = _neutral({"type": "text"})
+    tools: Any = _neutral([])
+    tool_choice: Any = _neutral("none", "auto")
+    parallel_tool_calls: bool | None = pydantic.Field(None, description="Without tools it asks nothing.")
+    functions: Any = _neutral([])
+    function_call: Any = _neutral("none", "auto")
+    modalities: Any = _neutral(["text"])
+    audio: Any = _neutral()
+    prediction: Any = _neutral()
+    web_search_options: Any = _neutral()
+    reasoning_effort: Any = _neutral("none")
+    verbosity: Any = _neutral()
 
     def check(self) -> None:
         """See `Asked.check`."""
         super().check()
-        if self.logprobs:
-            raise RequestError("logprobs: is not computed here; leave it out")
         if not self.messages:
             raise RequestError("messages: is empty; it takes one message or more")
         if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
@@ -175,6 +209,14 @@ class ChatRequest(Asked):
     def new_tokens(self) -> int | None:
         """None for as many as there is room for."""
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+
+def _expect_neutral(name: str, value: Any, neutral: Any) -> None:
+    """Raise RequestError for a value that asks for something; 0 and 0.0 are one value, 0 and false are not."""
+    same = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in neutral)
+    if value is not None and not same:
+        instead = f", or send {' or '.join(map(json.dumps, neutral))}" if neutral else ""
+        raise RequestError(f"{name}: is {json.dumps(value):.60}; it is not computed here, leave it out{instead}")
 
 
 def usage_of(prompt: int, written: int, reused: int) -> dict[str, Any]:

@@ -44,6 +44,15 @@ def test_means_are_numpys_and_whole_numbers_are_the_last_files(tmp_path):
     assert found["seen"].numpy().tolist() == [2]
 
 
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_the_mean_of_a_file_with_itself_is_the_file(tmp_path, count):
+    array = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    array[:3] = 1e-42, np.finfo(np.float32).max, -0.0
+    file = saved(tmp_path / "one.safetensors", w=array)
+    average([file] * count, tmp_path / "mean.safetensors")
+    assert load_tensors(tmp_path / "mean.safetensors")["w"].numpy().tobytes() == array.tobytes()
+
+
 def test_a_runs_last_checkpoints_are_averaged_and_evaluated(run, capsys):
     assert main(["average", str(run), "--last", "2"]) == 0
     assert "means of step_00000004, step_00000006" in capsys.readouterr().out

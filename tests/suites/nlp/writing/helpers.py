@@ -9,9 +9,9 @@ START, STOP = 0, 1
 LIMITS = Limits(START, STOP, past=1)
 
 
-def write(table, prompts=((),), search=None, limits=LIMITS, text_of=None) -> list[list[Hypothesis]]:
+def write(table, prompts=((),), search=None, limits=LIMITS, continued=None) -> list[list[Hypothesis]]:
     """Writes by `table(words so far) -> logits [V]`; words before are known by the rows that were kept alone."""
-    writer = Writer([Prompt(tuple(p)) for p in prompts], limits, search or Search(), text_of)
+    writer = Writer([Prompt(tuple(p)) for p in prompts], limits, search or Search(), continued)
     while (a := writer.batch()) is not None:
         own = np.concatenate([a["past"][:, 0], a["ids"].astype(np.float32)])
         rows = [own[a["order"][s:e]].astype(int).tolist() for s, e in pairs(a["key_offsets"])]

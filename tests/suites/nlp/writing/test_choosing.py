@@ -75,3 +75,16 @@ def test_a_wide_beam_finds_the_best_of_all():
     every = [ids for n in range(4) for ids in itertools.product((0, 2, 3, 4), repeat=n)]
     best = sorted(every, key=score, reverse=True)
     assert [h.ids for h in found] == best[: len(found)] and found
+
+
+def test_at_the_longest_length_all_hypotheses_end_with_their_own_scores():
+    """The best one's next word may be any of many, and so none of the likeliest of all."""
+
+    def table(seen):
+        if not seen:
+            return np.log([1e-9, 1e-9, 0.6, 0.4, 1e-9, 1e-9, 1e-9])
+        return np.zeros(7) if seen[0] == 2 else np.log([1e-9, 1e-9, 0.5, 0.5, 1e-9, 1e-9, 1e-9])
+
+    found = write(table, search=Search(beam=2, max_length=1, length_penalty=0.0, results=2))[0]
+    assert [h.ids for h in found] == [(2,), (3,)] and not any(h.complete for h in found)
+    assert [h.score for h in found] == pytest.approx(np.log([0.6, 0.4]), abs=1e-5)

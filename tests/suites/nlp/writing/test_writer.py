@@ -49,6 +49,10 @@ def test_a_prompt_is_kept_and_counts_for_no_score():
     assert best.score == pytest.approx(sum(logs), abs=1e-5)
 
 
+def spelled(before, ids):
+    return "".join("__cdefg"[i] for i in ids)
+
+
 def test_a_stop_text_ends_a_result_and_is_no_part_of_it():
     def table(seen):
         logits = np.full(7, -9.0)
@@ -57,16 +61,14 @@ def test_a_stop_text_ends_a_result_and_is_no_part_of_it():
 
     search = Search(max_length=50, stop=("ef", "zz"))
     writer = Writer([Prompt()], LIMITS, search)
-    (best,) = write(table, search=search, text_of=lambda ids: "".join("__cdefg"[i] for i in ids))[0]
+    (best,) = write(table, search=search, continued=spelled)[0]
     assert best.complete and best.ids == (2, 3, 4, 5)
     assert writer.cut("cdef") == "cd" and writer.cut("cd") == "cd"
 
 
 def test_a_stop_text_in_the_prompt_ends_nothing():
     search = Search(max_length=3, stop=("f",))
-    (best,) = write(lambda seen: np.eye(7)[2] * 9, ((5,),), search, text_of=lambda i: "".join("__cdefg"[k] for k in i))[
-        0
-    ]
+    (best,) = write(lambda seen: np.eye(7)[2] * 9, ((5,),), search, continued=spelled)[0]
     assert best.ids == (5, 2, 2, 2) and not best.complete
 
 
