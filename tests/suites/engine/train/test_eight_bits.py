@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from framework import Tensor, nn, ops
+from framework import Tensor, nn, ops, tensor
 from framework.errors import CheckpointError, ConfigError, PaddockError
 from framework.io import load_tensors, save_tensors
 from framework.optim import AdamW, Constant
@@ -192,6 +192,34 @@ def test_weights_of_one_run_have_a_mean_and_those_of_two_do_not(config):
     files = [folder / "weights/last.safetensors" for folder in (one, two)]
     with pytest.raises(CheckpointError, match="steps of their own, which have no mean"):
         average(files, config.parent / "m.safetensors")
+
+
+def test_weights_of_before_gains_were_kept_apart_are_read_as_they_were(config):
+    folder = run(config, "a", "runtime.epochs=1")
+    path, pictures = folder / "weights/best.safetensors", [toy.image(i, 24) for i in range(24)]
+    expected = [p.value for p in load(folder)(pictures)]
+    tensors = load_tensors(path)
+    plan = json.loads(tensors["eight_bits.plan"].numpy().tobytes())
+    assert plan.pop("apart") and set(plan["folded"].values()) == {"first.conv", "second.conv"}
+    for conv in plan["folded"].values():
+        gain = tensors.pop(f"{conv}.gain").numpy()
+        tensors[f"{conv}.weight"] = tensor(tensors[f"{conv}.weight"].numpy() * gain[:, None, None, None])
+    save_tensors(path, {**tensors, "eight_bits.plan": tensor(np.frombuffer(json.dumps(plan).encode(), np.uint8))})
+    assert [p.value for p in load(folder)(pictures)] == expected
+    assert export_run(folder, config.parent / "e").largest_difference == 0
+
+
+def test_a_rate_moves_folded_weights_as_it_moves_those_before_their_norm(config):
+    """Else those of small gains move too far, and those of large ones hardly."""
+    how = ["runtime.epochs=1", "runtime.evaluation.every=0", "schedule.base_lr=1e-6"]
+    moved = {}
+    for name, more in (("float", ["eight_bits=null"]), ("eight", [])):
+        first = run(config, f"{name}0", *how, *more, "runtime.steps=1", "runtime.epochs=null")
+        last = run(config, name, *how, *more)
+        key = "first.conv.weight"
+        moved[name] = [load_tensors(f / "weights/last.safetensors")[key].numpy() for f in (first, last)]
+    for before, after in moved.values():
+        assert 2e-6 < np.abs(after - before).max() < 6e-6  # AdamW: five updates more, each of at most the rate
 
 
 def test_ranges_of_layers_that_are_not_there_are_one_error(config):
