@@ -136,6 +136,8 @@ def fold(model: nn.Layer, norm: str, conv: str, *, apart: bool = True) -> None:
 def norms_to_fold(model: nn.Layer, program: Program) -> dict[str, str]:
     """Return paths of batch norms and of the convolutions before them, of those that can be folded.
 
+    They are called together each time, once or (where a picture and its mirror image are looked at) more often.
+
     Args:
         model: whose network `program` is.
         program: of evaluation, as it was traced.
@@ -145,15 +147,14 @@ def norms_to_fold(model: nn.Layer, program: Program) -> dict[str, str]:
     called = {op: layer_of.get(op.inputs[1], "") for op in program.block if len(op.inputs) > 1 and op.inputs[1]}
     calls = Counter(called.values())
     users, producers = program.users(), program.producers()
-    found: dict[str, str] = {}
+    together: Counter[tuple[str, str]] = Counter()
     for op in program.block:
         x = op.inputs[0] if op.name == "batch_norm_inference" else None
         before = producers.get(x) if x is not None else None
         if before is None or before.name != "conv2d" or users[before.outputs[0]] != [op] or x in program.results:
             continue
-        norm, conv = called[op], called[before]
-        if norm and conv and calls[norm] == calls[conv] == 1:
-            found[norm] = conv
+        together[called[op], called[before]] += 1
+    found = {norm: conv for (norm, conv), n in together.items() if norm and conv and n == calls[norm] == calls[conv]}
     return found
 
 
