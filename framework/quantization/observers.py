@@ -6,24 +6,28 @@ value to which value 8 bits reach; by `abs_max` that is from the lowest to the h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-BINS = 4096
+BINS = 8192
 LEVELS = 127
 CANDIDATES = 128  # ranges that mse and kl compare
 SMALLEST_PART = 1 / 32  # of the largest magnitude: no range below it is tried
 PERCENTILE = 0.9999
+FARTHEST = 4.0  # times the squared error of the whole range: no range that kl takes loses more
 
 
 class Observer:
     """One value over all batches: a histogram whose range doubles when it must, the batches' extremes, and means.
 
+    The histogram depends on the values alone: not on their order, nor on how they lie in batches.
+
     Attributes:
-        zeros: how many values are exactly 0, which 8 bits always hold.
-        sides: [2, BINS] how many values below 0, and others, have a magnitude in each of equal bins of [0, limit].
-        limit: the histogram's range; 0 before the first value.
+        zeros: how many values are exactly 0, which any range holds.
+        sides: [2, BINS] how many values below 0, and others, have a magnitude in each of equal bins of [0, limit).
+        limit: the histogram's range, the least power of two above all magnitudes; 0 before the first value.
         maxima: the largest magnitude of each batch.
         lows, highs: the lowest and the highest value of each batch, 0 included.
         totals: [C] sums along all axes but the last; of `rows` rows.
@@ -41,8 +45,15 @@ class Observer:
 
     @property
     def counts(self) -> np.ndarray:
-        """[BINS] magnitudes in equal bins of [0, limit]."""
-        return self.sides.sum(axis=0)
+        """[BINS] magnitudes in equal bins of [0, limit); zeros are left out."""
+        return self.sides_without_zeros.sum(axis=0)
+
+    @property
+    def sides_without_zeros(self) -> np.ndarray:
+        """[2, BINS] `sides` of values that are not 0. Counted, zeros would favour the narrowest range."""
+        sides = self.sides.copy()
+        sides[1, 0] -= self.zeros
+        return sides
 
     @property
     def means(self) -> np.ndarray:
@@ -72,9 +83,10 @@ class Observer:
         self.sides += np.bincount(bins, minlength=2 * BINS).reshape(2, BINS)
 
     def _reach(self, largest: float) -> None:
+        limit = math.ldexp(1.0, math.frexp(largest)[1])
         if self.limit == 0:
-            self.limit = largest
-        while self.limit < largest:
+            self.limit = limit
+        while self.limit < limit:
             merged = self.sides.reshape(2, -1, 2).sum(axis=2)
             self.sides = np.concatenate([merged, np.zeros_like(merged)], axis=1)
             self.limit *= 2
@@ -139,29 +151,45 @@ def abs_max(seen: Observer) -> float:
 
 def average(seen: Observer) -> float:
     """The mean of the batches' largest magnitudes."""
-    return float(np.mean(seen.maxima))
+    return _mean(seen.maxima)
 
 
 def percentile(seen: Observer) -> float:
-    """The magnitude that all but one in ten thousand values stay below."""
+    """The magnitude that all but one in ten thousand values stay below, zeros left out."""
     reached = np.cumsum(seen.counts) >= PERCENTILE * seen.counts.sum()
     return min(float((np.argmax(reached) + 1) * (seen.limit / BINS)), seen.largest)
 
 
 def mse(seen: Observer) -> float:
     """The range with the least squared error of rounding and cutting."""
-    x, counts = seen.middles, seen.counts
-
-    def error(limit: float) -> float:
-        step = limit / LEVELS
-        return float(np.sum(counts * (x - np.minimum(np.rint(x / step), LEVELS) * step) ** 2))
-
-    return min(_candidates(seen), key=error)
+    return min(_candidates(seen), key=lambda limit: _error(seen, limit))
 
 
 def kl(seen: Observer) -> float:
-    """The range whose 8-bit histogram loses least information, by Kullback-Leibler divergence (Migacz 2017)."""
-    return min(_candidates(seen), key=lambda limit: _divergence(seen.counts, round(limit / seen.limit * BINS)))
+    """The range whose 8-bit histogram loses least information, by Kullback-Leibler divergence (Migacz 2017).
+
+    Of few or sparse values the histogram says little, and cutting the others seems to cost nothing. So only ranges
+    count whose squared error is at most FARTHEST times that of the whole range.
+    """
+    counts, most = seen.counts, FARTHEST * _error(seen, seen.largest)
+    near = [limit for limit in _candidates(seen) if _error(seen, limit) <= most]
+    return min(near, key=lambda limit: _divergence(counts, _bins(seen, limit)))
+
+
+def _error(seen: Observer, limit: float) -> float:
+    """Of rounding and cutting to 255 levels, squared and added up."""
+    x, step = seen.middles, limit / LEVELS
+    return float(np.sum(seen.counts * (x - np.minimum(np.rint(x / step), LEVELS) * step) ** 2))
+
+
+def _bins(seen: Observer, limit: float) -> int:
+    """How many bins hold the magnitudes up to `limit`."""
+    return min(int(limit / seen.limit * BINS) + 1, BINS)
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The same in any order."""
+    return math.fsum(values) / len(values)
 
 
 def _candidates(seen: Observer) -> list[float]:
@@ -208,25 +236,23 @@ def bounds_of(seen: Observer, method: str) -> tuple[float, float]:
     if low == high or method == "abs_max":
         return low, high
     if method == "average":
-        return float(np.mean(seen.lows)), float(np.mean(seen.highs))
+        return _mean(seen.lows), _mean(seen.highs)
     if method == "percentile":
         return max(low, -_reached(seen, 0)), min(high, _reached(seen, 1))
+    shares = [(low * share, high * share) for share in np.linspace(SMALLEST_PART, 1, CANDIDATES).tolist()]
     if method == "kl":
-        return _shares(low, high, lambda a, b: _signed_divergence(seen, a, b))
-    return _shares(low, high, lambda a, b: _signed_error(seen, a, b))
+        most = FARTHEST * _signed_error(seen, low, high)
+        near = [(a, b) for a, b in shares if _signed_error(seen, a, b) <= most]
+        return min(near, key=lambda ends: _signed_divergence(seen, *ends))
+    return min(shares, key=lambda ends: _signed_error(seen, *ends))
 
 
 def _reached(seen: Observer, side: int) -> float:
-    """The magnitude that all but one in ten thousand of all values stay below on one side of 0."""
-    beyond = np.cumsum(seen.sides[side][::-1])[::-1]  # values in this bin or a later one
-    kept = np.flatnonzero(beyond > (1 - PERCENTILE) * seen.sides.sum())
+    """The magnitude that all but one in ten thousand of all values but zeros stay below on one side of 0."""
+    sides = seen.sides_without_zeros
+    beyond = np.cumsum(sides[side][::-1])[::-1]  # values in this bin or a later one
+    kept = np.flatnonzero(beyond > (1 - PERCENTILE) * sides.sum())
     return float((kept[-1] + 1) * (seen.limit / BINS)) if kept.size else 0.0
-
-
-def _shares(low: float, high: float, price: Callable[[float, float], float]) -> tuple[float, float]:
-    shares = [float(v) for v in np.linspace(SMALLEST_PART, 1, CANDIDATES)]
-    best = min(shares, key=lambda share: price(low * share, high * share))
-    return low * best, high * best
 
 
 def _signed_error(seen: Observer, low: float, high: float) -> float:
@@ -242,12 +268,10 @@ def _signed_error(seen: Observer, low: float, high: float) -> float:
 
 
 def _signed_divergence(seen: Observer, low: float, high: float) -> float:
-    width = seen.limit / BINS
-    line = np.concatenate([seen.sides[0][::-1], seen.sides[1]])
-    line[BINS] -= seen.zeros  # exact in any range; counted, a ReLU's zeros would favour the narrowest one
-    begin = BINS - max(round(-low / width), 0)
-    end = BINS + max(round(high / width), 0)
-    end = max(end, begin + 1)
+    sides = seen.sides_without_zeros
+    line = np.concatenate([sides[0][::-1], sides[1]])
+    begin = BINS - (_bins(seen, -low) if low < 0 else 0)
+    end = BINS + (_bins(seen, high) if high > 0 else 0)
     inside = line[begin:end].copy()
     inside[0] += line[:begin].sum()  # what is cut lies at the ends
     return _divergence_of(inside, line[begin:end], np.array([line[end:].sum()]), 256)

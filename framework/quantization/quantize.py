@@ -274,7 +274,7 @@ def _expect_fits(program: Program, keep: Keep, who: str = "keep") -> None:
     """Refuses a pattern that fits nothing: it is mistyped, or of another network."""
     names = sorted({v.name for p in program.programs() for v in (*p.constants, *p.states) if v.name})
     for pattern in () if callable(keep) else keep:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not fnmatchcase("", pattern) and not any(fnmatchcase(name, pattern) for name in names):
             shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
             raise AttributeValueError(f"quantize: {who} has '{pattern}', which fits no weight; there are {shown}")
 
@@ -391,7 +391,7 @@ class _Rewrite:
 def _is_named(patterns: Keep, op: Operation, weight: Value) -> bool:
     if callable(patterns):
         return bool(patterns(op))
-    return weight.name is not None and any(fnmatchcase(weight.name, pattern) for pattern in patterns)
+    return any(fnmatchcase(weight.name or "", pattern) for pattern in patterns)  # without a name: "*" is all
 
 
 def _weight(op: Operation) -> Value:

@@ -82,8 +82,7 @@ def _saturated(q: Tensor, dtype: str) -> Tensor:
     """Whole numbers of float32 or float64 as 8-bit ones, cut to their range; a NaN is an error."""
     low, high = _RANGE[dtype]
     q = _as(ops.clip(q, min=float(low), max=float(high)), "float32")
-    # The operator has no gradient, and nothing behind a rounding needs one.
-    return ops.cast(q, dtype=dtype) if context.grad_enabled else internal.quantize_linear(q, dtype=dtype)
+    return internal.quantize_linear(q.detach(), dtype=dtype)  # whole numbers have no gradient anyway
 
 
 def quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: str) -> Tensor:
@@ -146,8 +145,8 @@ def dynamic_quantize_linear(node: Node, x: Tensor) -> Any:
     low, high = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
     scale = (high - low) / 255.0
     scale = ops.where(ops.equal(scale, 0.0), ops.full_like(scale, value=1.0), scale)
-    zero = ops.cast(ops.clip(ops.round(-low / scale), min=0.0, max=255.0), dtype="uint8")
-    return quantized(node, x, scale, zero, "uint8"), scale, zero
+    zero = ops.clip(ops.round(-low / scale), min=0.0, max=255.0)
+    return _saturated(ops.round(x / scale) + zero, "uint8"), scale, ops.cast(zero, dtype="uint8")
 
 
 _ROWS, _COLUMNS, _FILTERS = -2, -1, 0  # the axis along which a matrix, or the weights of a convolution, have scales

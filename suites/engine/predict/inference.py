@@ -264,7 +264,7 @@ def export_run(
     if quantization is not None:
         if speed or quantization.fastest:
             measured, quantization = speed_of(exported, quantization, inputs)
-        exported = quantize_for(task, exported, quantization, processor=processor)
+        exported = quantize_for(task, exported, quantization, processor=processor, feed=feed)
     config = read_config(path)
     extra = {"suite": config["suite"], "outputs": list(expected), "processor": processor.metadata()}
     extra |= {"imports": config.imports()} if config.imports() else {}

@@ -18,6 +18,7 @@ from framework.graph.ir import Program
 from framework.quantization import AdaRound, Speed, measure_speed, quantize
 from suites.engine.config.building import limited
 from suites.engine.config.settings import DataSettings
+from suites.engine.contract.feeding import Feed
 from suites.engine.contract.processor import Processor
 from suites.engine.contract.task import Task
 from suites.engine.predict.inputs import matched, read_inputs
@@ -87,11 +88,17 @@ def rounding_of(a: Namespace) -> dict[str, Any]:
 
 
 def quantize_for(
-    task: Task, program: Program, how: Quantization, seed: int = 0, processor: Processor | None = None
+    task: Task,
+    program: Program,
+    how: Quantization,
+    seed: int = 0,
+    processor: Processor | None = None,
+    feed: Feed | None = None,
 ) -> Program:
     """The Program of a task's `eval_step` in 8 bits.
 
-    Mode "static" reads `how.calibration` with the processor, or else training batches, shuffled by `seed`.
+    Mode "static" reads `how.calibration` with the processor, or else training batches, shuffled by `seed`. `feed` makes
+    the Program's inputs of them, see `feed_of`.
 
     Raises:
         ConfigError: training batches lack what the model reads when it predicts.
@@ -100,7 +107,7 @@ def quantize_for(
     return quantize(
         program,
         mode=how.mode,
-        calibration=calibration_batches(task, how, seed, processor) if how.mode == "static" else (),
+        calibration=calibration_batches(task, how, seed, processor, feed) if how.mode == "static" else (),
         method=how.method,
         keep=how.keep,
         sixteen=how.sixteen,
@@ -157,12 +164,24 @@ def rounding_said(program: Program) -> list[str]:
 
 
 def calibration_batches(
-    task: Task, how: Quantization, seed: int = 0, processor: Processor | None = None
+    task: Task,
+    how: Quantization,
+    seed: int = 0,
+    processor: Processor | None = None,
+    feed: Feed | None = None,
 ) -> Iterator[list[np.ndarray]]:
     """What mode "static" looks at: arrays of the task's `eval_inputs`, batch by batch. See `quantize_for`."""
     if how.calibration:
-        return _input_batches(task, processor or task.processor(), how)
-    return _training_batches(task, how.batches, seed)
+        batches = _input_batches(task, processor or task.processor(), how)
+    else:
+        batches = _training_batches(task, how.batches, seed)
+    return batches if feed is None else _fed(task, batches, feed)
+
+
+def _fed(task: Task, batches: Iterator[list[np.ndarray]], feed: Feed) -> Iterator[list[np.ndarray]]:
+    for batch in batches:
+        fed = feed(dict(zip(task.eval_inputs, batch, strict=True))).arrays
+        yield [fed[name] for name in task.eval_inputs]
 
 
 def _input_batches(task: Task, processor: Processor, how: Quantization) -> Iterator[list[np.ndarray]]:

@@ -6,10 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from framework.atomic import write_text
 from framework.errors import DataError
 from framework.quantization import LayerLoss, sensitivity, speedups
+from suites.engine.contract.capabilities import Publishes, feed_of
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.inference import open_run
 from suites.engine.predict.quantizing import Quantization, calibration_batches
@@ -31,7 +33,13 @@ def measured(run: Path, how: Quantization, *, sixteen: bool = False) -> list[Lay
     task = open_run(run)
     for name, parameter in task.model.named_parameters():
         parameter.name = name
-    batches = list(calibration_batches(task, how, processor=RunFolder(run).read_processor(task.processor_class)))
+    processor = RunFolder(run).read_processor(task.processor_class)
+    with TemporaryDirectory() as folder:  # of tables whose rows the network reads
+        feed = None
+        if isinstance(task, Publishes):
+            task.publish(Path(folder))
+            feed = feed_of(processor, Path(folder))
+        batches = list(calibration_batches(task, how, processor=processor, feed=feed))
     if not batches:
         raise DataError(f"sensitivity: {run}: the training set is empty, so there is nothing to calibrate on")
     program = deployed_program(task, dict(zip(task.eval_inputs, batches[0], strict=True)))

@@ -101,17 +101,17 @@ def _expect_alike(first: dict[str, Tensor], one: Path, found: dict[str, Tensor],
             f"average: {has} has '{differ[0]}' and {lacks} has not ({len(differ)} names differ): they are of different "
             "networks"
         )
+    if PLAN in found and not np.array_equal(found[PLAN].numpy(), first[PLAN].numpy()):
+        raise CheckpointError(
+            f"average: {one} and {other} were trained in 8 bits with steps of their own, which have no mean; average "
+            "checkpoints of one run"
+        )
     for name, tensor in found.items():
         if (tensor.shape, tensor.dtype) != (first[name].shape, first[name].dtype):
             raise CheckpointError(
                 f"average: '{name}' is {first[name].dtype} {list(first[name].shape)} in {one} but {tensor.dtype} "
                 f"{list(tensor.shape)} in {other}: they are of different networks"
             )
-    if PLAN in found and not np.array_equal(found[PLAN].numpy(), first[PLAN].numpy()):
-        raise CheckpointError(
-            f"average: {one} and {other} were trained in 8 bits with steps of their own, which have no mean; average "
-            "checkpoints of one run"
-        )
 
 
 def _listed(steps: Sequence[int]) -> str:

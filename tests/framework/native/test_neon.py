@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+NATIVE = Path(__file__).parents[3] / "framework/native"
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
-FLAGS = ["-std=c++20", "-O3", "-fsigned-char", "-ffp-contract=fast", "-fno-schedule-insns", "-static"]
+FLAGS = ["-std=c++20", "-O3", "-fsigned-char", "-fno-schedule-insns", "-static", "-pthread"]
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 pytestmark = [
@@ -18,12 +18,28 @@ pytestmark = [
 ]
 
 
+SUMS = [
+    *(f"cpu/{name}.cc" for name in ("quantized/conv_int8", "quantized/depthwise_int8", "gemm/int8_product")),
+    *(f"op/{name}.cc" for name in ("context", "half", "numbers", "op", "prepared", "record")),
+    *(f"core/{name}.cc" for name in ("cores", "parallel", "storage", "subnormal")),
+]
+
+
+def compiled(path, contraction, sources):
+    flags = [*FLAGS, f"-ffp-contract={contraction}", *WARNINGS, "-I", NATIVE]
+    source = Path(__file__).with_name(f"neon_{path.name}.cc")
+    subprocess.run([COMPILER, *flags, source, *(NATIVE / name for name in sources), "-o", path], check=True)
+    return path
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    path = tmp_path_factory.mktemp("neon") / "parts"
-    source = Path(__file__).with_name("neon_parts.cc")
-    subprocess.run([COMPILER, *FLAGS, *WARNINGS, "-I", ROOT / "framework/native", source, "-o", path], check=True)
-    return path
+    return compiled(tmp_path_factory.mktemp("neon") / "parts", "fast", [])
+
+
+@pytest.fixture(scope="module")
+def sums(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("neon") / "sums", "off", SUMS)
 
 
 def functions(program):
@@ -59,8 +75,16 @@ def test_the_float_tiles_loop_is_multiply_adds_on_registers(program, tile):
     assert not [row for row in body if re.search(r"\bsp\b", row[2])], "sums go through memory"
 
 
-@pytest.mark.skipif(not shutil.which(EMULATOR), reason="no emulator of aarch64 on this machine")
-@pytest.mark.parametrize(("processor", "dots"), [("max", "with"), ("cortex-a57", "without")])
-def test_all_parts_equal_plain_loops(program, processor, dots):
+def runs_right(program, processor, dots):
     run = subprocess.run([EMULATOR, "-cpu", processor, program], capture_output=True, text=True, timeout=120)
     assert run.stdout.endswith(f"{dots} dot products; 0 wrong\n") and run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.skipif(not shutil.which(EMULATOR), reason="no emulator of aarch64 on this machine")
+@pytest.mark.parametrize(("processor", "dots"), [("max", "with"), ("cortex-a57", "without")])
+class TestUnderEmulation:
+    def test_all_parts_equal_plain_loops(self, program, processor, dots):
+        runs_right(program, processor, dots)
+
+    def test_random_convolutions_and_products_on_whole_numbers_equal_plain_loops(self, sums, processor, dots):
+        runs_right(sums, processor, dots)

@@ -1,5 +1,7 @@
 """framework/onnx/operators/quantize.py: nodes on 8-bit numbers, whose scales and zero points must fit them."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -7,22 +9,29 @@ pytest.importorskip("onnx", reason="the package onnx is not installed")
 
 from onnx import TensorProto, helper, numpy_helper
 
+from framework import no_grad, tensor
 from framework.errors import CheckpointError, NumericsError
-from framework.onnx import Session, open_model
+from framework.graph.compiled import CompiledProgram
+from framework.onnx import Session, load, open_model
 from tests.framework.onnx.models import weights
 
 F32 = np.float32
 TYPES = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
 
 
-def run(op, x, *constants, **attrs):
-    """What a node gives for x and constants; None stands for an input that it lacks."""
+def model(op, x, *constants, **attrs):
+    """A file of one node for x and constants; None stands for an input that it lacks."""
     names = ["x", *("" if c is None else f"c{i}" for i, c in enumerate(constants))]
     held = [numpy_helper.from_array(np.asarray(c), f"c{i}") for i, c in enumerate(constants) if c is not None]
     given = helper.make_tensor_value_info("x", TYPES[str(x.dtype)], x.shape)
     node = helper.make_node(op, names, ["y"], **attrs)
     graph = helper.make_graph([node], "test", [given], [helper.make_empty_tensor_value_info("y")], held)
-    return Session(open_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)]))).run([x])[0]
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)])
+
+
+def run(op, x, *constants, **attrs):
+    """What such a node gives."""
+    return Session(open_model(model(op, x, *constants, **attrs))).run([x])[0]
 
 
 def octets(*shape, dtype="uint8"):
@@ -99,6 +108,38 @@ def test_a_nan_is_an_error_whatever_scales_there_are():
             F32(1),
             np.uint8(0),
         )
+
+
+@pytest.mark.parametrize("way", ["eager", "eager with gradients", "Session", "Program"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    "op, constants",
+    [
+        ("QuantizeLinear", [F32(0.1), np.uint8(3)]),
+        ("QuantizeLinear", [FOUR, np.full(4, 3, np.uint8)]),
+        ("DynamicQuantizeLinear", []),
+    ],
+    ids=["one scale", "four scales", "dynamic"],
+)
+def test_every_way_to_run_refuses_a_nan_and_cuts_infinities(way, value, op, constants):
+    """What no range holds is an error for a range of its own too."""
+    x = weights(2, 4)
+    x[1, 2] = value
+    file = model(op, x, *constants)
+
+    def made():
+        if way == "Program":
+            return CompiledProgram(load(file, {"x": x.shape})).run([tensor(x)])[0].numpy()
+        if way == "Session":
+            return Session(open_model(file)).run([x])[0]
+        with contextlib.nullcontext() if "gradients" in way else no_grad():
+            return open_model(file)(tensor(x))[0].numpy()
+
+    if np.isnan(value) or not constants:
+        with pytest.raises(NumericsError, match="x holds a NaN"):
+            made()
+    else:
+        assert made()[1, 2] == (255 if value > 0 else 0)
 
 
 def test_a_type_that_an_attribute_asks_for_is_given():

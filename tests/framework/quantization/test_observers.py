@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from framework.quantization.observers import BINS, METHODS, Observer, range_of
+from framework.quantization import Steps
+from framework.quantization.observers import BINS, FARTHEST, METHODS, Observer, bounds_of, range_of
 
 
 def seen(*batches):
@@ -65,3 +66,74 @@ def test_numbers_of_eight_bits_keep_their_whole_range():
 @pytest.mark.parametrize("method", METHODS)
 def test_zeros_have_no_range(method):
     assert range_of(seen([0.0, 0.0]), method) == 0
+
+
+def batches():
+    """Of which each has another reach, with zeros and values on the edges of bins."""
+    rng = np.random.default_rng(0)
+    return [np.append(rng.standard_normal(500) * scale, [0, 0, scale]) for scale in (0.25, 3, 1, 20, 0.001)]
+
+
+def bounds(method, *given):
+    observer = seen(*given)
+    return range_of(observer, method), *bounds_of(observer, method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_range_does_not_depend_on_the_order_of_batches_nor_on_how_often_each_is_seen(method):
+    given = batches()
+    first = bounds(method, *given)
+    assert bounds(method, *given[::-1]) == bounds(method, *given, *given) == first
+    assert bounds(method, *[x[::-1] for x in given]) == first
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"average"}))
+def test_a_range_does_not_depend_on_how_values_lie_in_batches(method):
+    given = batches()
+    assert bounds(method, np.concatenate(given)) == bounds(method, *given)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_zeros_are_held_by_any_range_and_change_none(method):
+    x = np.random.default_rng(0).standard_normal(300)
+    assert bounds(method, np.append(x, np.zeros(10_000_000 // len(x) * 3))) == bounds(method, x)
+
+
+def drawn(count):
+    rng = np.random.default_rng(count)
+    normal, uniform = rng.standard_normal(count), rng.random(count)
+    return {
+        "normal": normal,
+        "of a ReLU": np.maximum(normal, 0),
+        "Laplace": rng.laplace(size=count),
+        "log-normal": rng.lognormal(size=count),
+        "uniform": uniform,
+        "one value": np.full(count, -3.7),
+        "two values": np.where(uniform < 0.5, 0.3, 7),
+        "rare large ones": np.where(uniform < 0.01, 100, normal),
+        "few that are not 0": np.where(uniform < 0.02, 5 * uniform, 0),
+        "one spike": np.append(normal, 100),
+        "two heaps": np.where(uniform < 0.5, 10, 0) + 0.1 * normal,
+        "whole numbers": rng.integers(-3, 4, count),
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 100, 1000, 30_000])
+@pytest.mark.parametrize("name", drawn(1))
+def test_mse_and_kl_are_never_far_worse_than_the_whole_range(name, count):
+    """Of few or sparse values kl saw nothing that it lost, and cut all large ones."""
+    x = drawn(count)[name].astype(np.float32).astype(np.float64)
+    observer = seen(x)
+
+    def errors(method):
+        limit, steps = range_of(observer, method), Steps.of(*bounds_of(observer, method))
+        if limit == 0:
+            return 0.0, 0.0
+        even = np.clip(np.rint(x / (limit / 127)), -127, 127) * (limit / 127)
+        other = (np.clip(np.rint(x / steps.scale) + steps.zero, 0, 255) - steps.zero) * steps.scale
+        return float(np.mean((x - even) ** 2)), float(np.mean((x - other) ** 2))
+
+    least = 1e-5 * float(np.mean(x**2))  # a hundredth of a step: where the whole range is exact by chance
+    for method, most in (("mse", 1.1), ("kl", FARTHEST)):
+        for error, whole in zip(errors(method), errors("abs_max"), strict=True):
+            assert error <= 1.05 * most * (whole + least), method

@@ -14,6 +14,7 @@ from framework.onnx import EXPORT_PASSES
 from framework.onnx.export import to_model
 from framework.predictor import Predictor
 from framework.quantization import METHODS, quantize
+from tests.framework.quantization.helpers import constant
 
 
 class Network(nn.Layer):
@@ -142,6 +143,15 @@ def test_what_is_kept_stays_in_float32(keep):
     got = quantize(traced(Network(), X), keep=keep)
     assert names(got).count("quantized_matmul") == 1
     assert any("'first.weight'" in m and m.endswith("it is to be kept") for m in report(got).missed)
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "static", "calibration": [[X]]}])
+def test_all_of_a_network_can_be_kept_weights_without_a_name_too(mode):
+    whole = traced(lambda x: ops.matmul(ops.matmul(x, constant(normal(64, 64), "named")), constant(normal(64, 64))), X)
+    assert names(quantize(whole, keep=["named"], **mode)) == ["matmul", "quantized_matmul"]
+    kept = quantize(whole, keep=["*"], **mode)
+    assert names(kept) == ["matmul", "matmul"]
+    np.testing.assert_array_equal(run(kept, X)[0], run(whole, X)[0])
 
 
 def test_what_has_no_8_bit_form_is_told_with_the_reason():

@@ -15,6 +15,8 @@ from framework.errors import CheckpointError
 from suites.ctr.serving import ServedRows, publish
 from suites.ctr.serving.published import LIST
 from suites.engine.predict.inference import evaluate_export, export_run, open_model, open_run
+from suites.engine.predict.quantizing import Quantization
+from suites.engine.slim.sensitivity import measured
 from suites.engine.train.training import train
 from tests.suites.ctr.helpers import schema
 from tests.suites.ctr.test_task import MODELS, folder, run  # noqa: F401  (a fixture)
@@ -41,6 +43,14 @@ def test_an_export_answers_as_the_run_does(folder, name):  # noqa: F811
     np.testing.assert_allclose(found, expected, atol=1e-6)
     figures = json.loads((where / "metrics.json").read_text())
     assert evaluate_export(where, folder / "exported")["auc"] == pytest.approx(figures["auc"], abs=1e-6)
+
+
+def test_calibration_looks_at_the_rows_that_the_network_reads_and_not_at_their_signs(folder):  # noqa: F811
+    run(folder, "runtime.epochs=1")
+    how = Quantization("static", "mse", batches=2, smallest=0)
+    report = export_run(folder / "run", folder / "exported", quantization=how)
+    assert len(report.quantized.matched) > 1 and report.largest_difference < 0.02
+    assert any(row.name.startswith("body.") for row in measured(folder / "run", how))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from framework import Tensor, nn, ops
+from framework import Tensor, nn, ops, tensor
 from framework.errors import CheckpointError, ConfigError, PaddockError
 from framework.io import load_tensors, save_tensors
 from framework.optim import AdamW, Constant
@@ -35,7 +35,7 @@ runtime: {epochs: 3, workers: 0, log_every: 1, checkpoint: {every: 4}, evaluatio
 
 
 class ImageNet(toy.Net):
-    """The toy's network behind convolutions with norms, of which one cannot be folded."""
+    """The toy's network behind convolutions with norms, of which one is called twice and one cannot be folded."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__(width, dropout)
@@ -43,11 +43,13 @@ class ImageNet(toy.Net):
         self.second = nn.ConvBNAct(4, 3, 3, act="leaky_relu")
         self.twice = nn.Conv2d(3, 3, 1, bias=False)
         self.shared = nn.BatchNorm(3)
+        self.bare, self.other = nn.Conv2d(3, 3, 1, bias=False), nn.BatchNorm(3)
 
     def forward(self, x: Tensor) -> Tensor:
         x = ops.reshape(x, shape=[-1, toy.SIZE, toy.SIZE, 3])
         x = self.second(self.first(x)) + x
         x = self.shared(self.twice(x)) + self.shared(self.twice(ops.relu(x)))
+        x = self.other(self.bare(x)) + self.bare(x)
         return super().forward(ops.reshape(x, shape=[-1, toy.SIZE * toy.SIZE * 3]))
 
 
@@ -78,12 +80,12 @@ def run(config, name, *overrides, **settings):
 def test_an_export_has_the_numbers_of_training(config):
     folder = run(config, "a")
     log = (folder / "log.txt").read_text()
-    assert "2 batch norms folded" in log and "twice.weight stay" in log
+    assert "3 batch norms folded" in log and "bare.weight stay" in log
     report = export_run(folder, config.parent / "e")
     assert report.largest_difference == 0
     assert any("trained" in line for line in report.quantized.matched)
     names = [op["op"] for op in json.loads((config.parent / "e/program.json").read_text())["operations"]]
-    assert names.count("quantized_conv2d") == 2 and names.count("quantized_matmul") == 2
+    assert names.count("quantized_conv2d") == 4 and names.count("quantized_matmul") == 2
     pictures = [toy.image(i, 24) for i in range(24)]
     one, two = (load(path)(pictures) for path in (folder, config.parent / "e"))
     assert [p.value for p in one] == [p.value for p in two]
@@ -192,6 +194,34 @@ def test_weights_of_one_run_have_a_mean_and_those_of_two_do_not(config):
     files = [folder / "weights/last.safetensors" for folder in (one, two)]
     with pytest.raises(CheckpointError, match="steps of their own, which have no mean"):
         average(files, config.parent / "m.safetensors")
+
+
+def test_weights_of_before_gains_were_kept_apart_are_read_as_they_were(config):
+    folder = run(config, "a", "runtime.epochs=1")
+    path, pictures = folder / "weights/best.safetensors", [toy.image(i, 24) for i in range(24)]
+    expected = [p.value for p in load(folder)(pictures)]
+    tensors = load_tensors(path)
+    plan = json.loads(tensors["eight_bits.plan"].numpy().tobytes())
+    assert plan.pop("apart") and set(plan["folded"].values()) == {"first.conv", "second.conv", "twice"}
+    for conv in plan["folded"].values():
+        gain = tensors.pop(f"{conv}.gain").numpy()
+        tensors[f"{conv}.weight"] = tensor(tensors[f"{conv}.weight"].numpy() * gain[:, None, None, None])
+    save_tensors(path, {**tensors, "eight_bits.plan": tensor(np.frombuffer(json.dumps(plan).encode(), np.uint8))})
+    assert [p.value for p in load(folder)(pictures)] == expected
+    assert export_run(folder, config.parent / "e").largest_difference == 0
+
+
+def test_a_rate_moves_folded_weights_as_it_moves_those_before_their_norm(config):
+    """Else those of small gains move too far, and those of large ones hardly."""
+    how = ["runtime.epochs=1", "runtime.evaluation.every=0", "schedule.base_lr=1e-6"]
+    moved = {}
+    for name, more in (("float", ["eight_bits=null"]), ("eight", [])):
+        first = run(config, f"{name}0", *how, *more, "runtime.steps=1", "runtime.epochs=null")
+        last = run(config, name, *how, *more)
+        key = "first.conv.weight"
+        moved[name] = [load_tensors(f / "weights/last.safetensors")[key].numpy() for f in (first, last)]
+    for before, after in moved.values():
+        assert 2e-6 < np.abs(after - before).max() < 6e-6  # AdamW: five updates more, each of at most the rate
 
 
 def test_ranges_of_layers_that_are_not_there_are_one_error(config):
