@@ -59,6 +59,8 @@ class Reading:
         flatness: a picture that is more times as wide as high (or as high as wide) gets a black border.
         together: lines that are read at a time.
         line_width: columns of pixels that a line is shown with at least, at the network's height.
+        line_margin: columns of nothing behind each line at least. What a network that was trained with lines of several
+            widths says of a line's end depends on it; choose it by the evaluation set.
         turn_score: probability of being upside down above which a line is turned.
         min_score: texts of a lower score are left out.
         beam: a language that lines are read with; null for none.
@@ -69,6 +71,7 @@ class Reading:
     flatness: float = 8.0
     together: int = 6
     line_width: int = 320
+    line_margin: int = 0
     turn_score: float = 0.9
     min_score: float = 0.5
     beam: Beam | None = None
@@ -78,6 +81,8 @@ class Reading:
             raise AttributeValueError(
                 f"reading: least_side is {self.least_side} and most_side {self.most_side}; both take {_MULTIPLE} up"
             )
+        if not 0 <= self.line_margin <= MOST_COLUMNS:
+            raise AttributeValueError(f"reading: line_margin is {self.line_margin}; 0 to {MOST_COLUMNS} are possible")
         if self.flatness < 1 or self.together < 1 or self.line_width < _COLUMN:
             raise AttributeValueError(
                 f"reading: flatness is {self.flatness}, together {self.together}, line_width {self.line_width}; "
@@ -118,7 +123,8 @@ class Page:
             yield self._batch("turned", rows=chunk, turned=lines_shown([self._lines[k] for k in chunk], *_DIRECTION))
         for chunk in chunks:
             lines = [self._lines[k] for k in chunk]
-            width = max(self._reading.line_width, *(int(height * line.shape[1] / line.shape[0]) for line in lines))
+            widest = max(int(height * line.shape[1] / line.shape[0]) for line in lines)
+            width = max(self._reading.line_width, widest + self._reading.line_margin)
             yield self._batch("read", rows=chunk, lines=lines_shown(lines, height, min(width, self._how.widest)))
 
     def take(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:

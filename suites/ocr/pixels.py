@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -40,20 +41,39 @@ def lines_shown(lines: Sequence[np.ndarray], height: int, width: int) -> np.ndar
     return batch
 
 
-def own_width(line: np.ndarray, height: int, least: int, most: int = MOST_COLUMNS) -> int:
-    """Columns that a line is read with, whichever lines are read with it; see `lines_batch`.
+@dataclass(frozen=True)
+class LineFrame:
+    """How lines [h, w, 3] are shown to a recogniser: brought to a height, with nothing behind their end.
 
-    What a network says of a line depends a little on how much of nothing stands behind it.
+    Args:
+        height: of the network's lines.
+        least: columns of pixels that a line is shown with at least.
+        most: columns at most; a line that is wider is squeezed.
+        margin: columns of nothing behind each line at least, as far as `most` lets it. What a network says of a line's
+            end depends on how much of nothing stands behind it; in training most lines have some.
     """
-    width = max(least, line_width(line, height))
-    return min(-(-width // _OWN_STEP) * _OWN_STEP, most)
 
+    height: int
+    least: int
+    most: int = MOST_COLUMNS
+    margin: int = 0
 
-def lines_batch(lines: Sequence[np.ndarray], height: int, least: int, most: int = MOST_COLUMNS) -> np.ndarray:
-    """Lines as a batch as wide as the widest, from `least` to `most` pixels; DataError for one too long to be read."""
-    widest = max(lines, key=lambda line: line.shape[1] / line.shape[0])
-    width = max(least, line_width(widest, height))
-    if width > MOST_COLUMNS:
-        times = widest.shape[1] / widest.shape[0]
-        raise DataError(f"line: is {times:.0f} times as wide as high; up to {MOST_COLUMNS // height} are read")
-    return lines_shown(lines, height, min(-(-width // _STEP) * _STEP, most))
+    def own_width(self, line: np.ndarray) -> int:
+        """Columns that a line is read with, whichever lines are read with it."""
+        return min(-(-self._width(line) // _OWN_STEP) * _OWN_STEP, self.most)
+
+    def batch(self, lines: Sequence[np.ndarray], width: int = 0) -> np.ndarray:
+        """Lines as float32 [N, height, W, 3], as wide as the widest and at least `width`; see `lines_shown`.
+
+        Raises:
+            DataError: a line is too long to be read.
+        """
+        widest = max(lines, key=lambda line: line.shape[1] / line.shape[0])
+        if line_width(widest, self.height) > MOST_COLUMNS:
+            times = widest.shape[1] / widest.shape[0]
+            raise DataError(f"line: is {times:.0f} times as wide as high; up to {MOST_COLUMNS // self.height} are read")
+        width = max(self._width(widest), min(width, self.most))
+        return lines_shown(lines, self.height, min(-(-width // _STEP) * _STEP, self.most))
+
+    def _width(self, line: np.ndarray) -> int:
+        return max(self.least, line_width(line, self.height) + self.margin)

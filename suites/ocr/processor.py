@@ -21,7 +21,7 @@ from suites.ocr.drawing import draw_texts
 from suites.ocr.finding import Finding
 from suites.ocr.layout import paragraphs
 from suites.ocr.page import Lines, Page, Reading, Text, example
-from suites.ocr.pixels import MOST_COLUMNS, lines_batch, own_width
+from suites.ocr.pixels import LineFrame
 from suites.vision.alike import alike
 from suites.vision.processor import ImageItems
 
@@ -186,37 +186,29 @@ class LineProcessor(OcrProcessor):
 
     Args:
         alphabet: of the recogniser.
-        height: that it takes.
-        line_width: columns of pixels that a line is shown with at least.
-        widest: columns at most; a line that is wider is squeezed.
+        frame: how it is shown lines.
         language: that lines are read with; None for none.
     """
 
     kind: ClassVar[str] = "line"
     batch_size: ClassVar[int] = 32
 
-    def __init__(
-        self,
-        alphabet: Alphabet,
-        height: int,
-        line_width: int,
-        widest: int = MOST_COLUMNS,
-        language: Language | None = None,
-    ) -> None:
-        self._alphabet, self._height, self._width, self._widest = alphabet, height, line_width, widest
-        self._language = language
+    def __init__(self, alphabet: Alphabet, frame: LineFrame, language: Language | None = None) -> None:
+        self._alphabet, self._frame, self._language = alphabet, frame, language
 
     def metadata(self) -> dict[str, Any]:
-        """All arguments of the constructor."""
-        alphabet = list(self._alphabet.characters)
-        shape = {"height": self._height, "line_width": self._width, "widest": self._widest}
+        """The alphabet's characters, the frame's fields and the language."""
+        frame = self._frame
+        shape = {"height": frame.height, "line_width": frame.least, "widest": frame.most, "line_margin": frame.margin}
         language = {} if self._language is None else {"language": self._language.metadata()}
-        return {"kind": self.kind, "alphabet": alphabet, **shape, **language}
+        return {"kind": self.kind, "alphabet": list(self._alphabet.characters), **shape, **language}
 
     @classmethod
     def made(cls, given: dict[str, Any]) -> LineProcessor:
-        """The processor of what `metadata` gave."""
-        return cls(**_with_language(given))
+        """The processor of what `metadata` gave; older files have no `line_margin`."""
+        found = _with_language(given)
+        shape = [found.pop(name) for name in ("height", "line_width", "widest")]
+        return cls(frame=LineFrame(*shape, found.pop("line_margin", 0)), **found)
 
     def read_of_files(self) -> tuple[Alphabet, Language | None] | None:
         """See `OcrProcessor`."""
@@ -224,15 +216,13 @@ class LineProcessor(OcrProcessor):
 
     def prepare(self, items: Sequence[np.ndarray]) -> Batch:
         """Lines as one batch, as wide as the widest."""
-        return {"lines": lines_batch(items, self._height, self._width, self._widest)}
+        return {"lines": self._frame.batch(items)}
 
     def batches(self, items: Sequence[np.ndarray]) -> Iterable[Batch]:
         """A batch of the lines of each width, so that what is read of a line does not depend on the others."""
-        widths = [own_width(line, self._height, self._width, self._widest) for line in items]
+        widths = [self._frame.own_width(line) for line in items]
         for group in alike(widths):
-            lines = [items[k] for k in group]
-            batch = lines_batch(lines, self._height, widths[group[0]], self._widest)
-            yield {"lines": batch, POSITIONS: group}
+            yield {"lines": self._frame.batch([items[k] for k in group], widths[group[0]]), POSITIONS: group}
 
     def joined(self, found: Iterable[Found]) -> list[Read]:
         """What each line says."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from suites.ocr.metrics import ReadLines
 from suites.ocr.models.attention import AttentionReader, told
 from suites.ocr.models.base import TextRecogniser
 from suites.ocr.ordering import LikeLengths
-from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_batch, own_width
+from suites.ocr.pixels import LineFrame, line_width
 from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
 from suites.ocr.processor import LineProcessor
 from suites.ocr.sample import LineSample
@@ -66,7 +66,7 @@ class LineProblem(Problem):
     def eval_loader(self, data: EvalData, dataset: Any, *, workers: int) -> DataLoader:
         """The lines in order, in batches of one width; see `parts`."""
         expect(dataset, LineList, type(self._model).__name__)
-        make = AlikeBatches(partial(self._collate, alone=True), self._own_width)
+        make = AlikeBatches(partial(self._collate, alone=True), partial(_own_width, frame=self._frame))
         return DataLoader(dataset, data.batch_size, workers=workers, collate=make)
 
     def parts(self, batch: Batch) -> Iterable[Batch]:
@@ -74,9 +74,9 @@ class LineProblem(Problem):
         return parts(batch)
 
     @property
-    def _own_width(self) -> Callable[[LineSample], int]:
-        model = self._model
-        return partial(_own_width, height=model.height, least=self._how.reading.line_width, most=model.widest)
+    def _frame(self) -> LineFrame:
+        model, reading = self._model, self._how.reading
+        return LineFrame(model.height, reading.line_width, model.widest, reading.line_margin)
 
     @property
     def _collate(self) -> Any:
@@ -84,12 +84,10 @@ class LineProblem(Problem):
         return partial(
             collate_lines,
             alphabet=model.alphabet,
-            height=model.height,
+            frame=self._frame,
             step=model.step,
             lost=model.lost,
-            most=model.widest,
             longest=model.longest if isinstance(model, AttentionReader) else 1,
-            least=self._how.reading.line_width,
         )
 
     def losses(self, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
@@ -106,8 +104,7 @@ class LineProblem(Problem):
 
     def processor(self) -> LineProcessor:
         """Lines to texts."""
-        model = self._model
-        return LineProcessor(model.alphabet, model.height, self._how.reading.line_width, model.widest, self._language)
+        return LineProcessor(self._model.alphabet, self._frame, self._language)
 
     def check(self, dataset: Any, what: str) -> list[str]:
         """Lines on characters that the alphabet lacks, and on texts that cannot be learnt whole."""
@@ -171,8 +168,8 @@ class LineProblem(Problem):
         return width if room > min(_STRETCHED * max(least, width), model.widest) else None
 
 
-def _own_width(sample: LineSample, *, height: int, least: int, most: int) -> int:
-    return own_width(sample.image, height, least, most)
+def _own_width(sample: LineSample, *, frame: LineFrame) -> int:
+    return frame.own_width(sample.image)
 
 
 def _first(lines: Sequence[str]) -> str:
@@ -193,11 +190,9 @@ def collate_lines(
     samples: Sequence[LineSample],
     *,
     alphabet: Alphabet,
-    height: int,
+    frame: LineFrame,
     step: int,
     lost: int,
-    least: int,
-    most: int = MOST_COLUMNS,
     longest: int = 1,
     alone: bool = False,
 ) -> Batch:
@@ -209,11 +204,9 @@ def collate_lines(
     Args:
         samples: N lines.
         alphabet: of the recogniser.
-        height: that it takes.
+        frame: how it is shown lines; a text that takes more than its most columns is not learnt.
         step: pixels of one of its columns.
         lost: columns that it loses at the ends.
-        least: pixels of the batch's width at least.
-        most: pixels of it at most; a text that takes more is not learnt.
         longest: characters that an attention decoder writes at most.
         alone: lines are shown as they are to predict, whatever their texts ask: N of one `own_width`.
 
@@ -223,14 +216,15 @@ def collate_lines(
         and `numbers` of the lines in their set.
     """
     labels = [alphabet.encode(sample.text) for sample in samples]
+    images = [sample.image for sample in samples]
     if alone:
-        width = max(own_width(sample.image, height, least, most) for sample in samples)
+        width = max(map(frame.own_width, images))
     else:
         width = max(
-            min((columns_needed(each) + lost) * step, _STRETCHED * max(least, line_width(sample.image, height)))
-            for each, sample in zip(labels, samples, strict=True)
+            min((columns_needed(each) + lost) * step, _STRETCHED * max(frame.least, line_width(image, frame.height)))
+            for each, image in zip(labels, images, strict=True)
         )
-    lines = lines_batch([sample.image for sample in samples], height, min(max(least, width), most), most)
+    lines = frame.batch(images, width)
     before, wanted = told(labels, longest)
     return {
         "lines": lines,

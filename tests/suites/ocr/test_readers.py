@@ -9,6 +9,7 @@ from suites.ocr.decoding import greedy
 from suites.ocr.models.attention import NOTHING, AttentionReader, told
 from suites.ocr.models.crnn import Crnn
 from suites.ocr.models.svtr_grid import Svtr
+from suites.ocr.pixels import LineFrame
 from suites.ocr.problems.lines import collate_lines
 from suites.ocr.processor import LineProcessor, OcrProcessor
 from suites.ocr.sample import LineSample
@@ -197,9 +198,9 @@ def test_repeated_characters_of_the_decoder_stay_two():
 def test_lines_wider_than_the_learnt_places_are_squeezed():
     model = Svtr("digits", widest=64, **SMALL)
     long = LineSample(image=np.zeros((20, 2000, 3), np.uint8), text="1" * 30)
-    batch = collate_lines([long], alphabet=model.alphabet, height=32, step=4, lost=0, least=8, most=64)
+    batch = collate_lines([long], alphabet=model.alphabet, frame=LineFrame(32, 8, 64), step=4, lost=0)
     assert batch["lines"].shape == (1, 32, 64, 3) and batch["columns"].tolist() == [0, 16]
-    shown = LineProcessor(model.alphabet, 32, 8, 64)
+    shown = LineProcessor(model.alphabet, LineFrame(32, 8, 64, 16))
     assert shown.prepare([long.image])["lines"].shape == (1, 32, 64, 3)
     assert OcrProcessor.from_metadata(shown.metadata()).metadata() == shown.metadata()
 

@@ -21,9 +21,10 @@ from suites.ocr.models.direction import LineDirection
 from suites.ocr.models.reader import TextReader
 from suites.ocr.models.svtr import SvtrLcnet
 from suites.ocr.page import Reading
-from suites.ocr.pixels import lines_batch
+from suites.ocr.pixels import LineFrame
 from suites.ocr.problems.base import How
 from suites.ocr.problems.lines import LineProblem, collate_lines, columns_needed
+from suites.ocr.processor import LineProcessor, OcrProcessor
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
 from suites.ocr.task import OcrTask
@@ -96,6 +97,21 @@ def test_a_line_is_evaluated_at_the_width_at_which_it_is_read(tmp_path):
         np.testing.assert_array_equal(together[k], alone["lines"][0])
 
 
+@pytest.mark.parametrize("margin", [0, 64])
+def test_lines_are_learnt_and_read_with_the_margin_behind_them(margin):
+    frame, ink = LineFrame(32, 8, margin=margin), np.full((32, 100, 3), 255, np.uint8)
+    samples = [LineSample(image=ink, text="1"), LineSample(image=ink[:, :40], text="2")]
+    learnt = collate_lines(samples, alphabet=Alphabet("12"), frame=frame, step=8, lost=0)["lines"]
+    assert learnt.shape[2] == 104 + margin  # the widest has its margin too
+    processor = LineProcessor(Alphabet("12"), frame)
+    again = OcrProcessor.from_metadata(processor.metadata())
+    for each in (processor, again):
+        widths = [batch["lines"].shape[2] for batch in each.batches([ink, ink[:, :40]])]
+        assert widths == [128 + margin, 64 + margin]
+    batch = collate_lines(samples[:1], alphabet=Alphabet("12"), frame=frame, step=8, lost=0, alone=True)
+    assert batch["lines"].shape[2] == 128 + margin  # as it is read
+
+
 def test_columns_are_one_a_character_and_a_blank_between_equal_ones():
     assert columns_needed(np.array([1, 2, 3])) == 3 and columns_needed(np.array([1, 1, 2, 2])) == 6
     assert columns_needed(np.zeros(0, np.int64)) == 0
@@ -104,7 +120,7 @@ def test_columns_are_one_a_character_and_a_blank_between_equal_ones():
 def test_a_batch_is_wide_enough_for_its_longest_text():
     image = np.zeros((48, 48, 3), np.uint8)
     samples = [LineSample(image=image, text="1" * 30), LineSample(image=image, text="12")]
-    batch = collate_lines(samples, alphabet=Alphabet("12"), height=48, step=8, lost=0, least=16)
+    batch = collate_lines(samples, alphabet=Alphabet("12"), frame=LineFrame(48, 16), step=8, lost=0)
     columns = batch["columns"][1]
     assert batch["lines"].shape == (2, 48, 8 * columns, 3) and columns >= 59
     assert batch["label_offsets"].tolist() == [0, 30, 32] and len(batch["labels"]) == 32
@@ -113,7 +129,7 @@ def test_a_batch_is_wide_enough_for_its_longest_text():
 def test_a_text_that_cannot_stand_in_its_picture_makes_no_batch_as_wide_as_it_asks():
     image = np.zeros((48, 48, 3), np.uint8)
     samples = [LineSample(image=image, text="1" * 2000), LineSample(image=image, text="12")]
-    batch = collate_lines(samples, alphabet=Alphabet("12"), height=48, step=8, lost=0, least=16)
+    batch = collate_lines(samples, alphabet=Alphabet("12"), frame=LineFrame(48, 16), step=8, lost=0)
     assert batch["lines"].shape == (2, 48, 16 * 48, 3)
 
 
@@ -127,9 +143,9 @@ def test_a_text_that_cannot_stand_in_its_picture_is_told(tmp_path):
 
 
 def test_a_line_of_two_thousand_characters_is_read_and_one_beyond_the_bound_refused():
-    assert lines_batch([np.zeros((20, 20_000, 3), np.uint8)], 48, 320).shape == (1, 48, 48_000, 3)
+    assert LineFrame(48, 320).batch([np.zeros((20, 20_000, 3), np.uint8)]).shape == (1, 48, 48_000, 3)
     with pytest.raises(DataError, match="line: is 2000 times as wide as high; up to 1365 are read"):
-        lines_batch([np.zeros((1, 2000, 3), np.uint8)], 48, 320)
+        LineFrame(48, 320).batch([np.zeros((1, 2000, 3), np.uint8)])
 
 
 def test_characters_that_the_alphabet_lacks_are_counted_and_named(tmp_path, caplog):
