@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framework.data.recipe import BatchJob
 from framework.io import load_tensors
 from framework.nn import init
 from framework.random import own_stream
@@ -16,6 +17,7 @@ from suites.engine.contract.batch import POSITIONS
 from suites.engine.contract.capabilities import FollowsOutputs
 from suites.engine.predict.evaluation import evaluate, losses_of, predict_of
 from suites.engine.predict.items import batches_of, predict_items
+from suites.engine.train.hooks import Hook
 from suites.engine.train.training import train
 from tests.configs.drawn import draw
 from tests.configs.test_every_config import UNTRAINED
@@ -115,6 +117,7 @@ def test_a_task_is_the_same_each_time_it_is_built(name, tmp_path, monkeypatch):
         np.testing.assert_equal(value, second[key])
 
 
+RESUMED = ("detection/yolov3_tiny_coco", "nlp/bow_chnsenticorp", "ocr/crnn_drawn")
 WRITES = ("nlp/duconv", "nlp/gpt", "nlp/lstm", "nlp/rnn", "nlp/transformer")  # minutes, and each text has its own steps
 EVALUATED = (
     *(name for name in SMALL if not name.startswith(WRITES)),
@@ -148,35 +151,82 @@ def test_figures_do_not_depend_on_the_size_of_batches(name, tmp_path, monkeypatc
     assert found[0] == pytest.approx(found[1], rel=1e-4, abs=1e-6, nan_ok=True)
 
 
-IN_BATCH = ("nlp/minilm_vectors",)  # compare the items of a batch with each other, as their docs say
+@pytest.mark.parametrize("name", ["nlp/ernie_pretrain", "generation/ddpm_orl", "ocr/crnn_drawn"])
+def test_an_evaluation_says_the_same_each_time(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    task = build_task(read_config(Path(name), draw(name)))
+    init.initialize(task.model, 0)
+    with task.eval_loader(workers=0) as loader:
+        first, second = (evaluate(task, predict_of(task), loader) for _ in range(2))
+    assert first == second
+
+
+# Their losses compare the items of a batch with each other, draw for each item of a batch, or have a teacher.
+OF_A_BATCH = re.compile("nlp/minilm_vectors|ctr/gru4rec|ctr/ssr|rcnn|generation/|distil|anomaly/")
+OVERLAP = "Dice"  # of all pixels of a batch together, by its definition
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name.startswith(SMALL) else pytest.mark.slow)
+        pytest.param(name, marks=() if name.startswith(EVALUATED) and not LARGE.search(name) else pytest.mark.slow)
         for name in shipped_configs()
-        if name.startswith("nlp/") and not name.startswith(IN_BATCH) and "distil" not in name
+        if name not in UNTRAINED and not OF_A_BATCH.search(name)
     ],
 )
-def test_a_loss_is_a_mean_over_a_batch_in_any_order(name, tmp_path, monkeypatch):
+def test_a_loss_is_a_mean_over_what_it_weighs_whoever_shares_its_batch(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = build_task(read_config(Path(name), draw(name)))
     init.initialize(task.model, 0)
-    with task.train_loader(seed=0, workers=0) as loader:
-        samples, collate = loader.dataset, loader._recipe.collate
-    count = min(3, len(samples))
-    rngs = [np.random.default_rng(k) for k in range(count)]
-    items = [samples[k] if hasattr(samples, "__getitem__") else samples.sample(k, rngs[k]) for k in range(count)]
+    task.begin(None, lambda line: None, 0)
     losses = losses_of(task, eager=True)
+    with task.train_loader(seed=0, workers=0) as loader:
+        make, last = loader._recipe.make, len(loader.dataset) - 1
 
-    def means(chosen):
-        with own_stream(0):
-            return {name: mean for name, (mean, _) in losses(collate(chosen)).items()}
+    def of(*numbers):
+        with own_stream():
+            return losses(make(BatchJob(0, 0, 0, np.array(numbers))).batch)
 
-    expected = means(items)
-    assert means([item for item in items for _ in range(2)]) == pytest.approx(expected, rel=1e-4)
-    assert means(items[::-1]) == pytest.approx(expected, rel=1e-4)
+    one, other, both, turned, twice = of(0), of(last), of(0, last), of(last, 0), of(0, last, 0, last)
+    for term, (mean, weight) in both.items():
+        near = {"rel": 2e-4, "abs": 1e-6}
+        assert weight == pytest.approx(one[term][1] + other[term][1], **near)
+        if OVERLAP not in term:
+            total = one[term][0] * one[term][1] + other[term][0] * other[term][1]
+            assert mean * weight == pytest.approx(total, **near)
+        assert turned[term] == pytest.approx((mean, weight), **near)
+        assert twice[term] == pytest.approx((mean, 2 * weight), **near)
+
+
+class Cut(Hook):
+    """Ends the run as Ctrl-C does."""
+
+    def after_step(self, loop):
+        loop.interrupted = loop.step == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in RESUMED else pytest.mark.slow)
+        for name in shipped_configs()
+        if name not in UNTRAINED and "distil" not in name
+    ],
+)
+def test_a_run_that_was_cut_ends_as_one_that_was_not(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PADDOCK_DATA", raising=False)
+    own = "runtime.steps=5", "runtime.evaluation={$replace: {every: 3, unit: steps, pictures: 1}}"
+    how = [*(each for each in draw(name) if not each.startswith(("runtime.steps", "runtime.evaluation"))), *own]
+    train(Path(name), how, name="whole")
+    train(Path(name), how, name="cut", hooks=[Cut()])
+    train(Path("runs/cut"), resume=True)
+    whole, cut = (load_tensors(Path("runs") / run / "weights" / "last.safetensors") for run in ("whole", "cut"))
+    assert set(whole) == set(cut)
+    for key in whole:
+        np.testing.assert_array_equal(whole[key].numpy(), cut[key].numpy())
+    whole, cut = (json.loads(Path(f"runs/{run}/metrics.json").read_text()) for run in ("whole", "cut"))
+    assert whole == cut
 
 
 def approximately(said):
