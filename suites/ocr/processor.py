@@ -207,8 +207,10 @@ class LineProcessor(OcrProcessor):
     def made(cls, given: dict[str, Any]) -> LineProcessor:
         """The processor of what `metadata` gave; older files have no `line_margin`."""
         found = _with_language(given)
-        shape = [found.pop(name) for name in ("height", "line_width", "widest")]
-        return cls(frame=LineFrame(*shape, found.pop("line_margin", 0)), **found)
+        frame = LineFrame(
+            found.pop("height"), found.pop("line_width"), found.pop("widest"), found.pop("line_margin", 0)
+        )
+        return cls(frame=frame, **found)
 
     def read_of_files(self) -> tuple[Alphabet, Language | None] | None:
         """See `OcrProcessor`."""
