@@ -21,7 +21,8 @@ from tests.configs.drawn import draw
 from tests.configs.test_alike import EVALUATED, SMALL
 
 OPENED = (*SMALL, *EVALUATED, "nlp/", "ocr/")  # of the other suites each opens what its other configs do
-ALIKE = ("nlp/ernie_cmrc", "nlp/ernie_d", "nlp/ernie_lcqmc", "nlp/ernie_m", "nlp/ernie_xnli", "nlp/minilm_")
+ALIKE = ("nlp/ernie_cmrc", "nlp/ernie_d", "nlp/ernie_lcqmc", "nlp/ernie_m", "nlp/ernie_xnli", "nlp/minilm_",
+         "nlp/classify")  # fmt: skip
 EXPORTED = (*(name for name in EVALUATED if not name.startswith(("nlp/", "ctr/"))), "ctr/deepfm_adult", "nlp/bow",
             "nlp/gpt_tinyshakespeare", "nlp/lac")  # fmt: skip
 

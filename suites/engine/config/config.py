@@ -52,6 +52,11 @@ class Config:
         tree = merge(None, from_plain(dict(values), Origin("config from code")))
         return cls(resolve(tree), "config from code", registry, rules)
 
+    def with_texts(self, texts: Mapping[str, str]) -> Config:
+        """The same config with texts at these key paths."""
+        overrides = [f"{path}={text}" for path, text in texts.items()]
+        return Config(apply_overrides(self.root, overrides, overrides), self.source, self._registry, self._rules)
+
     # Looking into it.
 
     def get(self, path: str, default: Any = None) -> Any:

@@ -143,7 +143,8 @@ def evaluate(
     metric = task.metric()
     terms: list[dict[str, tuple[float, float]]] = []
     loader.skipped.forget()
-    loader.seek(0)  # what samples draw, such as words that are hidden, depends on the epoch
+    if isinstance(loader, DataLoader):  # and no stream, which has no epochs
+        loader.seek(0)  # what samples draw, such as words that are hidden, depends on the epoch
     if tally is not None:
         count_set(task, tally, loader.dataset, training=False)
 

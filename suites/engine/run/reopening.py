@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework.confined import expect_no_way_out
 from suites.engine.config import Config, load_config
 from suites.engine.config.building import build_task, read_config, task_class
 from suites.engine.contract.capabilities import Kept, adopt
@@ -48,6 +49,7 @@ def task_to_continue(run: RunFolder, config: Config) -> Task:
     """
     if not (run.config.is_file() and run.processor.is_file()):
         return build_task(config)
+    expect_no_way_out(run.path)
     if load_config(run.config, check=False)["suite"] != config["suite"]:
         return build_task(config)
     return build_task(config, _kept_of(run, config))

@@ -15,7 +15,7 @@ from suites.ocr.sample import LineSample
 from suites.vision.files import held_out, listed_file, read_list
 
 
-@register("dataset")
+@register("dataset", needs={"split": "holdout"})
 class LineList(TextDataset):
     """Lines listed in a file, as PaddleOCR has them: a picture's path, a tab, and the text to the end of the line.
 
