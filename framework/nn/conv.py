@@ -77,9 +77,13 @@ class Conv2d(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, H, W, C]; y: [N, H', W', K]."""
+        return self.convolved(x, self.weight)
+
+    def convolved(self, x: Tensor, weight: Tensor) -> Tensor:
+        """As `forward`, by another weight [K, R, S, C/groups]."""
         return ops.conv2d(
             x,
-            self.weight,
+            weight,
             self.bias,
             stride=self.stride,
             padding=self.padding,

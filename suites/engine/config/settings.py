@@ -84,7 +84,7 @@ class DataSettings:
             raise AttributeValueError(f"runtime.data: hung is {self.hung!r}, but timeout is 0, so that nothing hangs")
 
 
-_PLACES = ("type", "path", "root", "images", "lists")
+_PLACES = ("type", "path", "root", "images", "lists", "annotations")
 
 
 @rule("data.train.dataset.holdout", "data.eval.dataset.holdout")

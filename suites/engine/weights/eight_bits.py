@@ -44,16 +44,7 @@ class FoldedConv2d(nn.Conv2d):
         weight = self.weight * ops.reshape(self.gain, shape=(-1, 1, 1, 1))
         if context.trace is not None:
             context.trace.value_of(weight).name = self.weight.name  # by which ranges know the layer
-        return ops.conv2d(
-            x,
-            weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            groups=self.groups,
-            algorithm=self.algorithm,
-        )
+        return self.convolved(x, weight)
 
 
 class EightBits(nn.Layer):

@@ -39,7 +39,7 @@ _OTHERS = (
 
 _STILL = (b"avif", b"avis", b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")  # MP4's brands
 _VIDEO = "a video file, which is not read; give its frames"
-_HEAD = 64
+_HEAD = 64  # bytes
 _NO_PICTURES = (
     (b"pk\3\4", "a zip; unpack it"),
     (b"\x1f\x8b", "packed by gzip; unpack it"),
