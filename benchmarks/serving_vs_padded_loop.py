@@ -11,6 +11,8 @@ behind the same HTTP front, has the same kernels and the same weights. Clients a
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import itertools
 import json
 import resource
@@ -20,13 +22,20 @@ import tempfile
 import threading
 import time
 import zipfile
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 from common import ROOT, Claim, Competitor, compare, data_path, finish, in_turns, lacks, spread, table
 
 sys.path.insert(0, str(ROOT))
+
+if TYPE_CHECKING:
+    from suites.engine.serving.service import Service
+    from suites.nlp.models.bert import Bert
 
 CLAIMS = {1: Claim("embed_minilm_client_batch_1", 1.5, 2.0), 32: Claim("embed_minilm_client_batch_32", 1.5, 2.0)}
 OURS, LOOP = "paddock", "padded loop"
@@ -54,16 +63,13 @@ def sentences(path: Path, count: int) -> list[str]:
     return [lines[order[i % len(lines)]] for i in range(count)]
 
 
-def padded_predict(encoder, pooling: str = "mean"):
-    """A function from texts' ids, one request, to their vectors [B, D]: padded to the longest, as arrays [B, L]."""
-    from framework import no_grad, program
+def padded_predict(encoder: Bert) -> Callable[[list[np.ndarray]], np.ndarray]:
+    """A function from texts' ids, one request, to their means [B, D]: padded to the longest, as arrays [B, L]."""
+    from framework import Tensor, no_grad, program
     from framework.graph.passes import INFERENCE_PASSES
 
-    def forward(inputs):
-        x = encoder.embeddings(inputs["ids"], inputs["positions"], inputs["segments"])
-        for layer in encoder.layers:
-            x = layer.padded(x, inputs["mask"])
-        return x
+    def forward(inputs: Mapping[str, Tensor]) -> Tensor:
+        return encoder.padded(inputs["ids"], inputs["mask"])[0]
 
     run = program(forward, pass_names=INFERENCE_PASSES)
 
@@ -72,43 +78,48 @@ def padded_predict(encoder, pooling: str = "mean"):
         mask = np.arange(longest) < np.array([len(row) for row in rows])[:, None]
         ids = np.zeros(mask.shape, np.int64)
         ids[mask] = np.concatenate(rows)
-        positions = np.ascontiguousarray(np.broadcast_to(np.arange(longest), mask.shape))
         with no_grad():
-            x = run({"ids": ids, "positions": positions, "segments": np.zeros_like(ids), "mask": mask}).numpy()
-        return (x * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+            x = run({"ids": ids, "mask": mask}).numpy()
+        means: np.ndarray = (x * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+        return means
 
     return predict
 
 
-def loop_service(model, settings, encoder):
+def loop_service(encoder: Bert) -> type[Service]:
     """The service with its batcher bypassed: each request is one unit that runs alone, padded."""
-    from suites.engine.serving.service import Answer, Service
+    from suites.engine.serving.service import Answer, Job, Service
 
-    predict = padded_predict(encoder)
+    padded = padded_predict(encoder)
 
     class Loop(Service):
-        async def ask(self, values, wants, *, timeout=None, gone=None):
-            processor = self.model.processor
-            items = [processor.from_json(value) for value in values]
-            costs = [processor.cost(item) for item in items]
-            ticket = self.batcher.submit([items], [1], timeout=self._timeout(timeout), alone=True)
+        async def ask(
+            self,
+            values: Sequence[Any],
+            wants: tuple[str | None, ...],
+            *,
+            timeout: float | None = None,
+            gone: asyncio.Future[Any] | None = None,
+        ) -> Answer:
+            seconds = self._timeout(timeout)
+            read = await self._read(values, [self._check_length(*each) for each in enumerate(values)], seconds, gone)
+            ticket = self.batcher.submit([[Job(item, wants) for item in read.items]], [1], timeout=seconds, alone=True)
             (rows,) = await self._wait(ticket, gone)
-            return Answer([list(rows)], [processor.truncated(item) for item in items], sum(costs))
+            return Answer([list(rows)], read.truncated, sum(read.costs), [None] * len(rows))
 
-        def _runner(self, _):
-            def run(requests):
-                (items,) = requests
-                batch = self.model.processor.prepare(items)
-                ids, offsets = batch["ids"], batch["offsets"]
-                return [predict([ids[a:b] for a, b in itertools.pairwise(offsets)])]
+        def _prepared(self, jobs: list[Any], slow: Callable[[], None]) -> tuple[list[Any], Generator[Any]]:
+            (request,) = jobs  # the first run has an item of its own
+            return super()._prepared(request if isinstance(request, list) else [request], slow)
+
+        def _runner(self, predict: Any) -> Callable[[Any], list[Any]]:
+            def run(prepared: tuple[list[Any], Generator[Any]]) -> list[Any]:
+                with contextlib.closing(prepared[1]) as batches:
+                    ids = [b["ids"][at:end] for b in batches for at, end in itertools.pairwise(b["offsets"])]
+                return [padded(ids)]
 
             return run
 
-        def warm_up(self):
-            self._runs[0]([[self.model.processor.from_json(self.model.processor.example())]])
-            self._warm = True
-
-    return Loop(model, settings)
+    return Loop
 
 
 def serve_and_ask(a: argparse.Namespace) -> dict:
@@ -116,8 +127,8 @@ def serve_and_ask(a: argparse.Namespace) -> dict:
     import framework
     from suites.engine.predict.inference import open_model
     from suites.engine.serving.batcher import Limits
-    from suites.engine.serving.service import Settings
-    from suites.engine.serving.web import server as server_module
+    from suites.engine.serving.service import Service, Settings
+    from suites.engine.serving.web.server import Place, Server
     from suites.nlp.embedder import export_embedder, open_encoder
 
     framework.set_num_threads(a.threads)
@@ -125,10 +136,10 @@ def serve_and_ask(a: argparse.Namespace) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         export_embedder(a.checkpoint, Path(folder), max_length=128)
         model = open_model(Path(folder))
-    if a.run == LOOP:
-        encoder = open_encoder(a.checkpoint)
-        server_module.Service = lambda model, settings, **_: loop_service(model, settings, encoder)
-    server = server_module.Server(model, settings, server_module.Place(port=0), say=print)
+    made = loop_service(open_encoder(a.checkpoint)) if a.run == LOOP else Service
+    with patch("suites.engine.serving.models.Service", made):
+        server = Server(model, settings, Place(port=0), say=print)
+    assert type(server.service) is made
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
