@@ -37,6 +37,7 @@ def fold_overrides(config: Path, overrides: list[str], fold: int, folds: int) ->
     parts = {"train": [k for k in range(folds) if k != fold], "eval": [fold]}
     rows = {part: json.dumps({"type": "EveryNth", "of": folds, "keep": keep}) for part, keep in parts.items()}
     found = [f"data.{part}.dataset.{key}" for part in parts for key in (f"files={names}", f"rows={rows[part]}")]
+    found += [f"data.{part}.dataset.split=$delete" for part in parts if "split" in plain[part]["dataset"]]
     return [*overrides, *found, "data.more_eval=$delete", "runtime.evaluation.every=0", "runtime.evaluation.pictures=0"]
 
 
@@ -45,11 +46,13 @@ def run_fold(config: Path, overrides: list[str]) -> tuple[np.ndarray, np.ndarray
     with tempfile.TemporaryDirectory() as folder:
         task = train(config, overrides, runs=Path(folder), name="fold").task
         task.model.eval()
-        rows = task._eval_set
-        batch = rows.batch(np.arange(len(rows)))
-        with no_grad():
-            outputs = task.eval_step({name: from_numpy(batch[name]) for name in task.eval_inputs})
-        return outputs["scores"].numpy()[:, 0].copy(), batch["labels"][:, 0]
+        scores, labels = [], []
+        with task.eval_loader(workers=0) as batches, no_grad():
+            for batch in batches:
+                outputs = task.eval_step({name: from_numpy(batch[name]) for name in task.eval_inputs})
+                scores.append(outputs["scores"].numpy()[:, 0].copy())
+                labels.append(batch["labels"][:, 0])
+        return np.concatenate(scores), np.concatenate(labels)
 
 
 def main(words: list[str] | None = None) -> dict[str, object]:
