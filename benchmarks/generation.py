@@ -16,8 +16,10 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import ROOT
@@ -26,45 +28,75 @@ sys.path.insert(0, str(ROOT))
 
 import framework
 from framework import random
-from suites.engine.contract.capabilities.generating import Prompt, Sampling
+from framework.errors import NotSupportedError
+from suites.engine.contract.capabilities.generating import ChoosesTogether, Prompt, Sampling
 from suites.engine.serving.generation.engine import Engine
-from suites.engine.serving.generation.requests import EngineLimits, Wish
+from suites.engine.serving.generation.requests import EngineLimits, Piece, Wish
 from suites.nlp.models.language_model import LanguageModel
 from suites.nlp.models.paged import PagedSteps
 from suites.nlp.writing import Search
 from suites.nlp.writing.sampling import Sampler
 
-FORM = {"vocab_size": 49152, "width": 576, "layers": 30, "heads": 9, "kv_heads": 3, "hidden": 1536}
+FORM: dict[str, Any] = {"vocab_size": 49152, "width": 576, "layers": 30, "heads": 9, "kv_heads": 3, "hidden": 1536}
 LEAST = 3.0  # continuous batching against one after the other, at 8 clients
 
 
 class Network:
     """A `TextGenerator` of tokens alone; no token ends a text."""
 
-    context, stop, page, longest_source = 2048, -1, 16, 0
+    context, longest_source, pages, page = 2048, 0, 768, 16
+    stops: frozenset[int] = frozenset()
+    temperature = 0.8
+    new_tokens: int | None = None
 
     def __init__(self, model: LanguageModel, *, int8: bool) -> None:
-        self.pages = 768
-        self.step = PagedSteps(model, pages=self.pages, page=self.page, int8=int8)
+        self._steps = PagedSteps(model, pages=self.pages, page=self.page, int8=int8)
+        self.cache_bytes = self.pages * PagedSteps.bytes_of_page(model, self.page)
 
-    def text(self, ids) -> str:
+    def encode(self, text: str) -> Prompt:
+        """Raises NotSupportedError, as `encode_chat` does: prompts come as tokens."""
+        raise NotSupportedError("Network: takes tokens")
+
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> Prompt:
+        """See `encode`."""
+        raise NotSupportedError("Network: takes tokens")
+
+    def text(self, ids: Sequence[int]) -> str:
         """Nothing is read of it."""
         return "." * len(ids)
 
-    def chooser(self, sampling: Sampling, number: int, prompt) -> Sampler:
+    def chooser(self, sampling: Sampling, number: int, prompt: Sequence[int]) -> Sampler:
         """By the settings of a chat."""
-        return Sampler(Search(temperature=0.8, top_k=50, seed=sampling.seed), number, prompt)
+        return Sampler(Search(temperature=self.temperature, top_k=50, seed=sampling.seed), number, prompt)
+
+    def beams(
+        self, sampling: Sampling, results: int, prompt: Prompt, room: int, stops: Sequence[str]
+    ) -> ChoosesTogether:
+        """Raises NotSupportedError: no text here has hypotheses."""
+        raise NotSupportedError("Network: writes token by token")
+
+    def copy(self, pages: Sequence[int], to: Sequence[int]) -> None:
+        """See `TextGenerator`."""
+        self._steps.copy(pages, to)
+
+    def read(self, source: Sequence[int], pages: Sequence[int]) -> None:
+        """Raises NotSupportedError: a language model has no source."""
+        raise NotSupportedError("Network: has no source")
+
+    def step(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """See `TextGenerator`."""
+        return self._steps(arrays)
 
 
 class Client:
     """Asks for one text and notes when its tokens come."""
 
-    def __init__(self, engine: Engine, prompt, new_tokens: int, seed: int) -> None:
+    def __init__(self, engine: Engine, prompt: list[int], new_tokens: int, seed: int) -> None:
         self.times, self.text, self.done = [time.perf_counter()], "", threading.Event()
         wish = Wish(Prompt(prompt), new_tokens, sampling=Sampling(seed=seed), client=f"client {seed}")
         self.ticket = engine.submit(wish, self.take)
 
-    def take(self, piece) -> None:
+    def take(self, piece: Piece) -> None:
         """A piece."""
         self.times.append(time.perf_counter())
         if piece.error:
