@@ -1,6 +1,6 @@
 """What training in 8 bits costs: a step of a backbone in float32 with its batch norms, without them, and in 8 bits.
 
-`taskset -c 1 python -m benchmarks.eight_bits_step` times steps of ResNet-50 and MobileNetV2 on 8 images of 224 pixels,
+`taskset -c 1 python benchmarks/eight_bits_step.py` times steps of ResNet-50 and MobileNetV2 on 8 images of 224 pixels,
 in turns, and prints milliseconds and the ratio to the first of each round: medians [smallest, largest].
 """
 
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from common import ROOT
+
+sys.path.insert(0, str(ROOT))
 
 from framework import from_numpy, nn, no_grad, ops, optim, program, set_num_threads, tensor
 from framework.graph.passes import INFERENCE_PASSES
@@ -24,8 +28,8 @@ from suites.vision.backbones.mobilenet_v2 import MobileNetV2
 from suites.vision.backbones.resnet import ResNet
 
 NETWORKS: dict[str, Callable[[], nn.Layer]] = {
-    "resnet50": lambda: ResNet(depth=50, out_strides=[32]),
-    "mobilenetv2": lambda: MobileNetV2(out_strides=[32]),
+    "resnet50": lambda: ResNet(depth=50, out_strides=(32,)),
+    "mobilenetv2": lambda: MobileNetV2(out_strides=(32,)),
 }
 
 
@@ -63,7 +67,7 @@ def step_of(layer: nn.Layer, compute: Callable[[Any], Any]) -> Callable[[Any], A
         loss = ops.mean(ops.square(compute(x)))
         optimizer.zero_grad()
         loss.backward()
-        optimizer.step(1e-4)
+        optimizer.step()
         return loss
 
     layer.train()

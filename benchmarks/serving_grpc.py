@@ -1,6 +1,6 @@
 """The inference protocol over gRPC against HTTP: the same arrays to the same server, in turns.
 
-`python -m benchmarks.serving_grpc EXPORT [--rounds N]` serves an exported model. In each round clients in another
+`python benchmarks/serving_grpc.py EXPORT [--rounds N]` serves an exported model. In each round clients in another
 process send the network's own arrays, first over HTTP with the binary extension, then over gRPC, then the other way
 round in the next. It prints requests a second of both, the ratio of each round, and the waits.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import threading
 import time
 from http.client import HTTPConnection
@@ -17,8 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import ROOT
+from serving_models import told_of
 
-from benchmarks.serving_models import told_of
+sys.path.insert(0, str(ROOT))
+
 from suites.engine.predict.inference import open_model
 from suites.engine.serving.models import Offer, Share
 from suites.engine.serving.service import Settings

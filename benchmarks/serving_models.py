@@ -1,6 +1,6 @@
 """A server of pictures against its own predictor, its latency at half load, and swaps of versions under load.
 
-`python -m benchmarks.serving_models EXPORT PICTURE...` serves an exported model of pictures. In turns, in each round:
+`python benchmarks/serving_models.py EXPORT PICTURE...` serves an exported model of pictures. In turns, in each round:
 the predictor alone on arrays that are ready, one picture at a time; the same from the pictures' files (read, prepared,
 predicted); and clients of the server in another process, which send files over HTTP. Then clients ask at half the rate
 that the server reached, at random moments (Poisson), and at last `--swap-minutes` of requests while a version is
@@ -16,6 +16,7 @@ import os
 import random
 import shutil
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -26,9 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import ROOT, resident
+from serving_reading import used
 
-from benchmarks.common import resident
-from benchmarks.serving_reading import used
+sys.path.insert(0, str(ROOT))
+
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.predict.items import batches_of, predict_items
 from suites.engine.serving.models import Offer, Share

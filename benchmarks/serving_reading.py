@@ -1,6 +1,6 @@
 """What reading in processes of its own costs a server: answers a second with two readers and with none, in turns.
 
-`python -m benchmarks.serving_reading` serves the bag of words of the tests (texts of 8 words: the network takes almost
+`python benchmarks/serving_reading.py` serves the bag of words of the tests (texts of 8 words: the network takes almost
 no time, so this is the most that reading can cost) and a small classifier of pictures (640 x 480). Of short texts and
 baseline JPEGs the processor says that reading is bounded, so the server's process reads them; each has a row beside it
 for what goes through the readers: texts whose processor does not say so, and progressive JPEGs.
@@ -13,6 +13,7 @@ import base64
 import json
 import os
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -23,6 +24,9 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from common import ROOT
+
+sys.path.insert(0, str(ROOT))
 
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.serving.service import Service, Settings
@@ -91,7 +95,7 @@ def classifier(folder: Path) -> Model:
     from suites.engine.train.training import train
 
     train(
-        Path("configs/classification/resnet18_digits.yml"),
+        Path("classification/resnet18_digits"),
         ["runtime.epochs=null", "runtime.steps=1"],
         runs=folder,
         name="run",
