@@ -29,6 +29,7 @@ from common import ROOT
 sys.path.insert(0, str(ROOT))
 
 from suites.engine.predict.inference import Model, open_model
+from suites.engine.serving.readers import Readers
 from suites.engine.serving.service import Service, Settings
 
 READERS = (0, 2)
@@ -60,7 +61,7 @@ def clients(address: str, body: bytes, count: int, seconds: float, told: object)
 def used(service: Service) -> float:
     """CPU seconds of the server and its readers so far."""
     ticks = 0
-    for reader in getattr(service.readers, "_all", ()):
+    for reader in service.readers._all if isinstance(service.readers, Readers) else ():
         words = Path(f"/proc/{reader.process.pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(words[11]) + int(words[12])
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
