@@ -6,6 +6,7 @@
 Prints medians with the 10th and 90th percentile. PyTorch, where installed, runs the same eager call in turns with ours.
 """
 
+import argparse
 import statistics
 import sys
 import time
@@ -101,6 +102,7 @@ def replanning() -> None:
 
 def main() -> None:
     """Measure and print both claims."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     eager_overhead()
     replanning()
 

@@ -13,6 +13,7 @@ process is told too.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -85,6 +86,9 @@ def summary(values: list[float]) -> str:
 
 def main() -> int:
     """Prints the figures; the status is 1 where the claim does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("exports", nargs="*", type=Path, metavar="EXPORT", help="also load these, in fresh processes")
+    a = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = compiled(SOURCE, folder)
@@ -104,8 +108,8 @@ def main() -> int:
         print("a call, 4 elements, microseconds: median [least, most]")
         for what, values in found.items():
             print(f"  {what:28} {summary(values)}")
-        for export in sys.argv[1:]:
-            times = [native(program, Path(export), 0) for _ in range(ROUNDS)]
+        for export in a.exports:
+            times = [native(program, export, 0) for _ in range(ROUNDS)]
             print(f"{export}, a fresh process, milliseconds: median [least, most]")
             for i, what in enumerate(("loading", "first answer")):
                 print(f"  {what:24} {summary([t[i] for t in times])}")

@@ -8,6 +8,7 @@ Both work on one thread, in turns. OpenCV's wheels for x86-64 hand this to Intel
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
@@ -43,6 +44,7 @@ def compared(what: str, theirs: Callable[[], np.ndarray], ours: Callable[[], np.
 
 def main() -> None:
     """Pictures of several sizes to 800 x 1333, and a crop."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     cv2.setNumThreads(1)
     framework.set_num_threads(1)
     rng = np.random.default_rng(0)
