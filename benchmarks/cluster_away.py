@@ -25,12 +25,17 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from cluster_faults import options
 from cluster_training import write_log
 from common import ROOT, spread
+
+if TYPE_CHECKING:
+    from framework.table import Table
+    from suites.ctr.task.ground import ClickTask
+    from suites.engine.config import Config
 
 sys.path.insert(0, str(ROOT))
 TEST_ROWS, EXCHANGE, LR = 60_000, 4, 1e-3
@@ -80,19 +85,29 @@ class Shards:
         return self
 
 
+def click_task(config: Config) -> ClickTask[Any]:
+    """The task of a config of clicks."""
+    from suites.ctr.task.ground import ClickTask
+    from suites.engine.config.building import build_task
+
+    task = build_task(config)
+    assert isinstance(task, ClickTask)
+    return task
+
+
 class Trainer:
     """One of two, with its own dense weights and optimizer."""
 
-    def __init__(self, config: Any, seed: int) -> None:
+    def __init__(self, config: Config, seed: int) -> None:
         from suites.ctr.cluster.dense import DenseWeights
         from suites.ctr.cluster.rows import BatchRows
         from suites.ctr.cluster.step import RemoteStep
-        from suites.engine.config.building import build_runtime, build_task, init
+        from suites.engine.config.building import build_runtime, init
         from suites.engine.train.train_step import optimizer_of
 
-        self.task: Any = build_task(config)
+        self.task = click_task(config)
         init.initialize(self.task.model, seed)
-        self.table = self.task.model.table
+        self.table = self.task.table
         self.task.model.table = BatchRows(self.table)
         self._optimizer = optimizer_of(self.task, config.part("optimizer"))
         self._empty = {name: t.numpy().copy() for name, t in self._optimizer.state_dict().items()}
@@ -110,7 +125,7 @@ class Trainer:
         for name, t in self._optimizer.state_dict().items() if empty else ():
             t.set(tensor(self._empty[name]))
 
-    def train(self, batch: tuple[Any, Any], table: Any, shards: Shards, together: int) -> None:
+    def train(self, batch: tuple[Any, Any], table: Table, shards: Shards, together: int) -> None:
         """One batch: rows at once, dense weights at each fourth."""
         placed, signs = batch
         _, grads = self.step.learn(placed, table.lookup(signs.keys).numpy(), LR)
@@ -129,7 +144,7 @@ def _array(a: np.ndarray) -> Any:
     return from_numpy(np.ascontiguousarray(a)).array()
 
 
-def replay(config: Any, case: Case, seed: int, batches: list[Any], a: argparse.Namespace) -> tuple[float, float]:
+def replay(config: Config, case: Case, seed: int, batches: list[Any], a: argparse.Namespace) -> tuple[float, float]:
     """The AUC on the held-out rows, and how far the common weights moved."""
     both = [Trainer(config, seed) for _ in range(2)]
     table, shards = both[0].table, Shards(both[0].weights.get())
@@ -156,7 +171,7 @@ def _in_order(batches: list[Any], passes: int) -> Iterator[Any]:
             yield batches[place]
 
 
-def _auc(task: Any) -> float:
+def _auc(task: ClickTask[Any]) -> float:
     from framework import from_numpy, no_grad
     from suites.ctr.metrics import auc
 
@@ -189,19 +204,21 @@ def main(words: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
 def _compare(folder: Path, a: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
     from framework import set_num_threads
     from suites.ctr.cluster.rows import with_places
-    from suites.engine.config.building import build_task, read_config
+    from suites.engine.config.building import read_config
 
     set_num_threads(1)
     write_log(folder, TEST_ROWS, seed=1)
     (folder / "log.tsv").rename(folder / "test.tsv")
     write_log(folder, a.rows)
     config = read_config(Path("ctr/deepfm_csv"), options(folder, a.passes, seed=0))
-    task: Any = build_task(config)
+    task = click_task(config)
     with task.train_loader(seed=0, workers=0) as loader:
         batches = [with_places(task.model, dict(batch)) for batch in loader]
     found: dict[str, dict[str, list[float]]] = {name: {"auc": [], "moved": []} for name in a.cases or CASES}
     for seed in range(a.seeds):
         auc, moved = replay(config, CALM, seed, batches, a)
+        if not moved:
+            sys.exit(f"no trainer had {EXCHANGE} batches to exchange weights; give more --rows or --passes")
         print(f"seed {seed}, undisturbed: AUC {auc:.4f}", file=sys.stderr, flush=True)
         for name, each in found.items():
             other, far = replay(config, CASES[name], seed, batches, a)

@@ -51,11 +51,14 @@ def fullness(words: list[str], folder: Path) -> float:
     from cluster_training import options
 
     from framework.data.world import World
+    from suites.ctr.task.ground import ClickTask
     from suites.engine.config.building import build_task, read_config
 
     config = read_config(Path("ctr/deepfm_csv"), [*options(folder, BATCH, 1), *words])
     shares, sizes = config.build("cluster").parts, []
-    folders = build_task(config).train_loader(seed=0, workers=0)
+    task = build_task(config)
+    assert isinstance(task, ClickTask)
+    folders = task.train_loader(seed=0, workers=0)
     for number in range(len(list((folder / "parts").iterdir()))):
         folders.look()
         for share in range(shares):

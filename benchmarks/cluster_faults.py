@@ -119,10 +119,12 @@ def train(folder: Path, name: str, passes: int, seed: int) -> tuple[float, float
 def wrong_counters(folder: Path, name: str, passes: int, rows: int) -> tuple[int, int]:
     """How many signs there are, and how many have a counter that is not what the log says."""
     from framework.table import Table
+    from suites.ctr.task.ground import ClickTask
     from suites.engine.config.building import build_task, read_config
 
     run = folder / "runs" / name
     task = build_task(read_config(run))
+    assert isinstance(task, ClickTask)
     with task.train_loader(seed=0, workers=0) as loader:
         signs = np.concatenate([batch["sparse"].ravel() for batch in loader])
     keys, times = np.unique(signs, return_counts=True)

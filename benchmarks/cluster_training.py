@@ -26,6 +26,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from common import OURS, ROOT, Claim, Competitor, add_rows, run_claims, spread
@@ -110,13 +111,13 @@ def cpu_seconds() -> float:
 
 def one_process(folder: Path, batch: int, seconds: float, threads: int) -> tuple[float, float]:
     """Samples a second of `paddock train`."""
-    from suites.engine.train.hooks import Hook
+    from suites.engine.train.loop import Hook, TrainingLoop
     from suites.engine.train.training import train
 
     timer = Timer(batch, seconds)
 
     class Stop(Hook):
-        def after_step(self, loop) -> None:
+        def after_step(self, loop: TrainingLoop) -> None:
             float(next(iter(loop.losses.values())))
             if timer.note(loop.step):
                 raise KeyboardInterrupt
@@ -132,10 +133,11 @@ def cluster(folder: Path, batch: int, seconds: float, address: str, more: Sequen
     from suites.ctr.cluster import head as heads
     from suites.engine.train.training import train_on_cluster
 
-    timer, made = Timer(batch, seconds), []
+    timer = Timer(batch, seconds)
+    made: list[heads.Head] = []
 
     class Watched(heads.Head):
-        def __init__(self, *args) -> None:
+        def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             made.append(self)
 
@@ -146,12 +148,10 @@ def cluster(folder: Path, batch: int, seconds: float, address: str, more: Sequen
             time.sleep(0.2)
         made[0].interrupted = True
 
-    import suites.ctr.cluster.run as runs
-
-    runs.Head = Watched  # type: ignore[misc]
     threading.Thread(target=watch, daemon=True).start()
     words = [*options(folder, batch, 10**9), "cluster.shards=2", "cluster.trainers=2", *more]
-    train_on_cluster(Path("ctr/deepfm_csv"), words, address=address, runs=folder / "runs", name="cluster")
+    with patch("suites.ctr.cluster.run.Head", Watched):
+        train_on_cluster(Path("ctr/deepfm_csv"), words, address=address, runs=folder / "runs", name="cluster")
     return timer.rates()
 
 

@@ -188,8 +188,9 @@ def run_claims(
         found = in_turns(competitors(claim.case, a), a.rounds, a.prefix)
         results.append(compare(claim, found, baseline=baseline) | figures(found))
     print(table(results))
-    for result in results if told is not None else ():
-        print(told(result))
+    if told is not None:
+        for result in results:
+            print(told(result))
     finish(name, results, a.json)
     return results
 

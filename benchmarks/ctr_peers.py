@@ -34,7 +34,7 @@ class Sparse(nn.Module):
         nn.init.normal_(self.table.weight, std=0.01)
 
     @torch.compiler.disable
-    def rows(self, ids):
+    def rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Rows [..., dim] of ids [...]; never compiled."""
         return self.table(ids)
 
@@ -46,7 +46,9 @@ class LR(Sparse):
         super().__init__(1)
         self.dense = nn.Linear(DENSE, 1)
 
-    def forward(self, ids, dense, history, lengths):
+    def forward(
+        self, ids: torch.Tensor, dense: torch.Tensor, history: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Logits [N]."""
         return self.rows(ids).sum((1, 2)) + self.dense(dense)[:, 0]
 
@@ -58,7 +60,9 @@ class FM(Sparse):
         super().__init__(1 + dim)
         self.dense = nn.Linear(DENSE, 1)
 
-    def forward(self, ids, dense, history, lengths):
+    def forward(
+        self, ids: torch.Tensor, dense: torch.Tensor, history: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Logits [N]."""
         rows = self.rows(ids)
         e = rows[..., 1:]
@@ -79,7 +83,9 @@ class DeepFM(Sparse):
         self.dense = nn.Linear(DENSE, 1)
         self.mlp, self.head = mlp(SLOTS * dim + DENSE, 400, 400, 400), nn.Linear(400, 1)
 
-    def forward(self, ids, dense, history, lengths):
+    def forward(
+        self, ids: torch.Tensor, dense: torch.Tensor, history: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Logits [N]."""
         rows = self.rows(ids)
         e = rows[..., 1:]
@@ -98,7 +104,9 @@ class DCNv2(Sparse):
         self.crosses = nn.ModuleList(nn.Linear(size, size) for _ in range(layers))
         self.mlp, self.head = mlp(size, 400, 400, 400), nn.Linear(size + 400, 1)
 
-    def forward(self, ids, dense, history, lengths):
+    def forward(
+        self, ids: torch.Tensor, dense: torch.Tensor, history: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Logits [N]."""
         x = x0 = torch.cat([self.rows(ids).flatten(1), dense], 1)
         for layer in self.crosses:
@@ -113,7 +121,7 @@ class Dice(nn.Module):
         super().__init__()
         self.norm, self.alpha = nn.BatchNorm1d(channels, eps=1e-9, affine=False), nn.Parameter(torch.zeros(channels))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x, y: [..., C]."""
         p = torch.sigmoid(self.norm(x.flatten(0, -2)).view_as(x))
         return p * x + (1 - p) * self.alpha * x
@@ -127,7 +135,9 @@ class DIN(Sparse):
         self.unit = nn.Sequential(nn.Linear(4 * dim, 64), Dice(64), nn.Linear(64, 32), Dice(32), nn.Linear(32, 1))
         self.mlp, self.head = mlp((SLOTS + 1) * dim + DENSE, 200, 80), nn.Linear(80, 1)
 
-    def forward(self, ids, dense, history, lengths):
+    def forward(
+        self, ids: torch.Tensor, dense: torch.Tensor, history: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         """Logits [N]."""
         e, h = self.rows(ids), self.rows(history)
         t = e[:, :1].expand_as(h)
@@ -150,7 +160,7 @@ CASES = {
 def batches(size: int, history: bool) -> list[tuple[torch.Tensor, ...]]:
     """The log of tools/bench_cases/ctr.py: skewed ids, histories of 1 to 50 values, the short ones often."""
     g = torch.Generator().manual_seed(0)
-    found = []
+    found: list[tuple[torch.Tensor, ...]] = []
     for _ in range(POOL):
         ids = (torch.rand(size, SLOTS, generator=g) ** 4 * ROWS).long() + torch.arange(SLOTS) * ROWS
         lengths = 1 + (torch.rand(size, generator=g) ** 2 * HISTORY).long()

@@ -63,6 +63,7 @@ class Asker(threading.Thread):
 
 def exported(folder: Path) -> tuple[Any, Any, Path, np.ndarray]:
     """Train and export a model; its table, its schema, the folder, and the log's signs."""
+    from suites.ctr.task.ground import ClickTask
     from suites.engine.predict.inference import export_run, open_run
     from suites.engine.train.training import train
 
@@ -70,9 +71,10 @@ def exported(folder: Path) -> tuple[Any, Any, Path, np.ndarray]:
     train(Path("ctr/deepfm_csv"), options(folder, BATCH, 40), runs=folder / "runs", name="run")
     export_run(folder / "runs" / "run", folder / "exported")
     task = open_run(folder / "runs" / "run")
+    assert isinstance(task, ClickTask)
     with task.train_loader(seed=0, workers=0) as loader:
         signs = np.unique(np.concatenate([batch["sparse"].ravel() for batch in loader]))
-    return task.model.table, task.schema, folder / "exported", signs
+    return task.table, task.schema, folder / "exported", signs
 
 
 def rows_to_ask(folder: Path, count: int) -> list[dict[str, str]]:

@@ -89,7 +89,8 @@ def passes(a: argparse.Namespace, folder: Path) -> list[Pass]:
     )
     init.initialize(task.model, 0)
     step = CtrStep(task, Adam(task.model.named_parameters(), lr=1e-3))
-    found, done = [], 0
+    found: list[Pass] = []
+    done = 0
     while a.rows - done >= BATCH:  # fewer rows make no batch
         rows = min(PASS, a.rows - done)
         path = folder / f"{len(found):04d}.tsv"
@@ -112,9 +113,8 @@ def one_pass(task: CtrTask, step: CtrStep, path: Path, done: int, rows: int) -> 
         for batch in batches:
             losses.append(sum(step([batch], 1e-3).losses.values()))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    table = task.model.table
-    table.shrink()
-    stats = table.stats()
+    task.table.shrink()
+    stats = task.table.stats()
     loss = sum(losses) / len(losses)
     return Pass(done, rows / wall, rows / cpu, stats.rows, stats.admitted, stats.evicted, resident(), loss)
 

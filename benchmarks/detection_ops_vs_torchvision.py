@@ -29,6 +29,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import OURS, ROOT, Claim, Competitor, run_claims, time_steps, two_sided
@@ -78,7 +79,7 @@ def ours(case: str, threads: int) -> Callable[[], object]:
         return lambda: ops.nms(boxes, scores, iou_threshold=0.5, max_outputs=count)
     if case.startswith("roi"):
         x, boxes = tensor(normal(IMAGES, SIDE, SIDE, CHANNELS)), tensor(rois().reshape(IMAGES, REGIONS, 4))
-        window = {"size": BINS, "strides": STRIDE, "sampling": 2, "aligned": True}
+        window: dict[str, Any] = {"size": BINS, "strides": STRIDE, "sampling": 2, "aligned": True}
         if case.endswith("forward"):
             return lambda: ops.roi_align(boxes, None, [x], **window)
         dy = tensor(normal(IMAGES * REGIONS, BINS, BINS, CHANNELS, seed=4))
@@ -92,7 +93,7 @@ def ours(case: str, threads: int) -> Callable[[], object]:
     return lambda: internal.deform_conv2d_grad(dy, x, offset, weight, mask, padding=1)
 
 
-def torchvision_ops() -> object:
+def torchvision_ops() -> Any:
     """The module torchvision.ops, with the stubs of scripts/stub_torchvision where there are any."""
     import torch
 

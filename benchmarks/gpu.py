@@ -142,15 +142,14 @@ def network(name: str, case: Case) -> tuple[Any, Any, Callable[[Any], Any]]:
     if name.startswith("bert"):
         work = torch_cases.sentences(case.batch, [case.size] if case.size else torch_cases.LENGTHS, mode)
     elif name.startswith("yolov3"):
-        given = {"draw": torch_cases.shares_of, "loss": torch_cases.every_cell}
-        work = torch_cases.images(torch_cases.yolo_darknet, shape, mode, **given)
+        draw, loss = torch_cases.shares_of, torch_cases.every_cell
+        work = torch_cases.images(torch_cases.yolo_darknet, shape, mode, draw, loss)
     else:
         from segmentation_networks import DeepLabV3PlusXception65
 
         own = {"resnet50": networks.ResNet50, "deeplabv3p_xception65": DeepLabV3PlusXception65}
         make = next((each for start, each in own.items() if name.startswith(start)), networks.DeepLabV3PlusMobileNetV2)
-        given = {"draw": torch_cases.classes_of, "loss": functional.cross_entropy}
-        work = torch_cases.images(make, shape, mode, **given)
+        work = torch_cases.images(make, shape, mode, torch_cases.classes_of, functional.cross_entropy)
     return work.model, work.optimizers[0], work.run
 
 

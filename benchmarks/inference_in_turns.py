@@ -50,7 +50,8 @@ def serve(engine: str, case: str, threads: int) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         step()  # the caches hold another engine's weights
-        times, end = [], time.perf_counter() + float(line)
+        times: list[float] = []
+        end = time.perf_counter() + float(line)
         while not times or time.perf_counter() < end:
             begin = time.perf_counter()
             step()
@@ -94,7 +95,8 @@ class Engine(Server):
 
 def take_turns(engines: Mapping[str, Server], seconds: float, turn: float) -> list[dict[str, Any]]:
     """What every engine says of its turns, a turn of all after the other, for about `seconds`."""
-    turns, names, end = [], list(engines), time.monotonic() + seconds
+    turns: list[dict[str, Any]] = []
+    names, end = list(engines), time.monotonic() + seconds
     while not turns or time.monotonic() < end:
         random.shuffle(names)
         turns.append({name: engines[name].turn(turn) for name in names})

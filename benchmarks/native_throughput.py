@@ -80,7 +80,8 @@ def rows(count: int) -> Case:
     task.model.eval()
     rng = np.random.default_rng(0)
     sparse = rng.standard_normal((count, clicks.SLOTS, task.model.table.dim), np.float32) * 0.1
-    return task.export_step, {"sparse": sparse, "dense": rng.random((count, clicks.DENSE), np.float32)}
+    dense = rng.random((count, clicks.DENSE), np.float32)
+    return lambda given: task.export_step(dict(given)), {"sparse": sparse, "dense": dense}
 
 
 CASES: dict[str, Callable[[], Case]] = {

@@ -48,11 +48,12 @@ np.savez(sys.argv[3], **found)
 
 def pictures() -> list[np.ndarray]:
     """Two photographs [H, W, 3] that come with scikit-learn."""
-    import cv2
     import sklearn.datasets
 
+    from suites.vision.pictures.images import read_image
+
     folder = Path(sklearn.datasets.__file__).parent / "images"
-    return [cv2.imread(str(folder / name))[..., ::-1] for name in ("china.jpg", "flower.jpg")]
+    return [read_image(folder / name) for name in ("china.jpg", "flower.jpg")]
 
 
 def batch(chosen: list[np.ndarray], height: int, width: int) -> np.ndarray:
@@ -135,7 +136,8 @@ def compare(source: Path, size: int, peer_python: str, folder: Path) -> str:
     start = time.perf_counter()
     export(traced(EXPORT_PASSES), folder / "model.onnx")
     seconds = time.perf_counter() - start
-    np.savez(folder / "in.npz", **{f"{i}/images": x for i, x in enumerate(batches)})
+    given: dict[str, Any] = {f"{i}/images": x for i, x in enumerate(batches)}
+    np.savez(folder / "in.npz", **given)
     command = [peer_python, "-c", PEER, *(str(folder / n) for n in ("model.onnx", "in.npz", "out.npz"))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 77:

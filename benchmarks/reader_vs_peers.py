@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 NUMBERS, VALUES, BATCH = 13, 26, 4096
 COLUMNS = ["label", *(f"i{i}" for i in range(1, 14)), *(f"c{i}" for i in range(1, 27))]
-SPARSE = [{"name": f"c{i}", "column": NUMBERS + i, "slot": i} for i in range(1, VALUES + 1)]
+SPARSE: list[dict[str, Any]] = [{"name": f"c{i}", "column": NUMBERS + i, "slot": i} for i in range(1, VALUES + 1)]
 SCHEMA = {
     "delimiter": "\t",
     "columns": COLUMNS,
@@ -73,7 +73,7 @@ def make_log(path: Path, rows: int) -> None:
 def _drawn(rng: np.random.Generator) -> bytes:
     numbers = [b"%d" % x if x else b"" for x in rng.zipf(1.5, NUMBERS) % 5000]
     return b"\t".join(
-        [b"%d" % (rng.random() < 0.22), *numbers, *(b"%08x" % rng.integers(1 << 32) for _ in range(VALUES))]
+        [b"%d" % (rng.random() < 0.22), *numbers, *(b"%08x" % int(rng.integers(1 << 32)) for _ in range(VALUES))]
     )
 
 

@@ -24,6 +24,7 @@ from native_programs import compiled
 import framework
 from framework import ops
 from framework.graph.files import save_program
+from framework.graph.ir import Program
 from framework.predictor import Predictor
 from framework.sealing import Seal, keys
 
@@ -31,7 +32,7 @@ LIMIT = 1.3
 LAYERS, WIDTH = 24, 1024  # 100 MB
 
 
-def made() -> framework.graph.ir.Program:  # type: ignore[name-defined]
+def made() -> Program:
     """A chain of products."""
     rng = np.random.default_rng(0)
     weights = [framework.tensor(rng.standard_normal((WIDTH, WIDTH)).astype(np.float32)) for _ in range(LAYERS)]

@@ -60,11 +60,11 @@ def convolution(size: int, channels: int, filters: int, taps: int, rounds: int, 
     x = rng.standard_normal((1, size, size, channels)).astype(np.float32)
     q = rng.integers(-127, 128, (filters, taps, taps, channels // groups)).astype(np.int8)
     scale, most = np.full(filters, 0.01, np.float32), widest(q)
-    window = {"padding": taps // 2, "groups": groups}
+    window: dict[str, Any] = {"padding": taps // 2, "groups": groups}
     whole = program_of(lambda x, w: ops.conv2d(x, w, **window), q * np.float32(0.01))
-    words = {"x_scale": 5 / most, "x_most": most, "dtype": "float32"}
+    words: dict[str, Any] = {"x_scale": 5 / most, "x_most": most, "dtype": "float32"}
     sixteen = program_of(lambda x, w, s: internal.quantized_conv2d(x, w, s, **words, **window), q, scale)
-    steps = {"x_scale": 0.02, "x_zero": 128, "y_scale": 10.0, "y_zero": 128}
+    steps: dict[str, Any] = {"x_scale": 0.02, "x_zero": 128, "y_scale": 10.0, "y_zero": 128}
     eight = program_of(lambda x, w, s: internal.quantized_conv2d(x, w, s, **steps, **window), q, scale)
     image, octets = framework.from_numpy(x), framework.from_numpy(rng.integers(0, 256, x.shape).astype(np.uint8))
     return microseconds([lambda: whole(image), lambda: sixteen(image), lambda: eight(octets)], rounds)

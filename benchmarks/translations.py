@@ -14,6 +14,7 @@ import json
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from queue import Queue
 
@@ -34,10 +35,14 @@ def written(engine: Engine, texts: list[str], together: int, beam: int) -> tuple
     pieces: Queue[tuple[int, Piece]] = Queue()
     found, tokens, asked, left = [""] * len(texts), 0, 0, len(texts)
     sampling, start = Sampling(temperature=0.0, beam=beam), time.monotonic()
+
+    def take(k: int, piece: Piece) -> None:
+        pieces.put((k, piece))
+
     while left:
         while asked < len(texts) and asked - (len(texts) - left) < together:
             prompt = engine.generator.encode(texts[asked])
-            engine.submit(Wish(prompt, sampling=sampling), lambda piece, k=asked: pieces.put((k, piece)))
+            engine.submit(Wish(prompt, sampling=sampling), partial(take, asked))
             asked += 1
         k, piece = pieces.get(timeout=120)
         if piece.error is not None:

@@ -49,16 +49,16 @@ def deal(kept: Sequence[Row], rows: Sequence[Row], folds: int) -> list[list[Row]
 
 def lay_out(config: Config, folder: Path, folds: int, short: int) -> None:
     """Writes all clips as folders of frames, and the lists train0.txt, val0.txt, ... of the folds."""
-    rows: list[list[Row]] = []
+    rows: dict[str, list[Row]] = {}
     counts: dict[str, int] = {}
     for part in ("eval", "train"):
         data: VideoDataset = config.build(f"data.{part}.dataset")
         names = [f"{part}/{at:05d}" for at in range(len(data))]
         for at, name in enumerate(names):
             counts[name] = _write_frames(data.frames(at, np.arange), folder / name, short)
-        rows.append([(name, int(label)) for name, label in zip(names, data.labels, strict=True)])
+        rows[part] = [(name, int(label)) for name, label in zip(names, data.labels, strict=True)]
         (folder / "classes.txt").write_text("\n".join(data.class_names))
-    dealt = deal(*rows, folds)
+    dealt = deal(rows["eval"], rows["train"], folds)
     for fold, test in enumerate(dealt):
         others = [row for at, other in enumerate(dealt) if at != fold for row in other]
         for name, chosen in (("val", test), ("train", others)):

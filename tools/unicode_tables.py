@@ -130,7 +130,7 @@ def clusters() -> list[int]:
     for code in CODES:
         c = chr(code)
         attaches = asked("a" + c) == "Y" and c not in "a"
-        bits = attaches
+        bits: int = attaches
         if attaches:
             bits |= asked("©" + c + joiner + "©\u0301").endswith("YX") << 1
             bits |= asked(ka + c + ka + "\u0301").endswith("ZX") << 6

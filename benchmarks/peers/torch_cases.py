@@ -142,10 +142,10 @@ def of_timm(name: str) -> nn.Module:
 
 _VIT, _SWIN = partial(of_timm, "vit_small_patch16_224"), partial(of_timm, "swin_tiny_patch4_window7_224")
 _CONVNEXT = partial(of_timm, "convnext_tiny")
-_LABELLED = {"draw": classes_of, "loss": F.cross_entropy}
-_DENSE = {"draw": shares_of, "loss": every_cell}
+_LABELLED: dict[str, Any] = {"draw": classes_of, "loss": F.cross_entropy}
+_DENSE: dict[str, Any] = {"draw": shares_of, "loss": every_cell}
 _DEEPLAB = networks.DeepLabV3PlusMobileNetV2
-_MINI = {"hidden": 256, "layers": 4, "heads": 4, "inner": 1024}
+_MINI: dict[str, Any] = {"hidden": 256, "layers": 4, "heads": 4, "inner": 1024}
 # The unit, and what makes the work of a mode.
 CASES: dict[str, tuple[str, Callable[..., Work]]] = {
     "resnet50_train_b8_224": ("images/s", partial(images, networks.ResNet50, (8, 3, 224, 224), **_LABELLED)),

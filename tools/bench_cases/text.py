@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tools.bench_cases.common import Cases, Step, on_device
@@ -25,7 +26,7 @@ def sentences(batch: int, lengths: list[int]) -> tuple[Tensor, Tensor, Tensor]:
     return tensor(rng.integers(0, 30522, offsets[-1])), tensor(offsets), tensor(rng.integers(0, 2, batch))
 
 
-def sentence_classifier(sizes: dict[str, int]) -> Layer:
+def sentence_classifier(sizes: Mapping[str, Any]) -> Layer:
     """BERT (base where `sizes` says nothing else) with two classes."""
     from framework.nn import init
     from suites.nlp.models.bert import Bert

@@ -134,7 +134,7 @@ def _layers() -> str:
     ]
     for name in nn.__all__:
         layer = getattr(nn, name)
-        if not inspect.isclass(layer):
+        if not isinstance(layer, type):
             continue
         lines += ["", f"## {name}", "", f"`nn.{name}{inspect.signature(layer)}`", "", *described(_own_doc(layer))]
         with contextlib.suppress(ConfigError):  # one that takes any number of arguments has no table

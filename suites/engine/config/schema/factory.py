@@ -10,7 +10,7 @@ from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.config.schema.signatures import signature_of
 from suites.engine.names import listing
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)  # it only makes them
 
 
 @dataclass(frozen=True)
