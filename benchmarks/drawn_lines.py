@@ -105,8 +105,11 @@ def draw(folder: Path, count: int, places: Sequence[str]) -> None:
         return
     fonts, said = fonts_in(places)
     print("\n".join(said), flush=True)
+    parts = divided(with_letters(fonts))
+    if not all(parts):
+        sys.exit(f"{len(fonts)} fonts are too few for both parts; install more (Debian's fonts-*) or name --fonts")
     for name, own, words, many in zip(
-        ("train", "test"), divided(with_letters(fonts)), words_of_texts(), (count, min(count, 1_000)), strict=True
+        ("train", "test"), parts, words_of_texts(), (count, min(count, 1_000)), strict=True
     ):
         rows = [row for k, start in enumerate(range(0, many, PIECE)) for row in piece(
             folder, f"{name}{k or ''}", own, words, min(PIECE, many - start), len(name) + 10 * k
