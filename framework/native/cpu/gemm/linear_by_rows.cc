@@ -8,10 +8,18 @@
 namespace paddock::cpu {
 namespace {
 
-constexpr int kRows = 4;                                // of x that go together
-constexpr int64_t kWeights = 32768;                     // of a task
-constexpr int64_t kRowsOfTask = 64;                     // of x
-constexpr int kTogether = kVecRegisters == 32 ? 4 : 2;  // rows of the weight that go together
+constexpr int kRows = 4;             // of x that go together
+constexpr int64_t kWeights = 32768;  // of a task
+constexpr int64_t kRowsOfTask = 64;  // of x
+constexpr int kStep = 4;             // rows of the weight that stay in the first cache for all rows of x
+
+template <class W>
+constexpr int kAhead = sizeof(W) == 1 ? 8 : 4;  // rows of the weight that are asked for before they are read
+
+// Rows of the weight that go together with kM of x: so many sums that none waits for the multiply-add before it, in as
+// many registers as there are.
+template <int kM>
+constexpr int kTogether = kVecRegisters == 32 || kM <= 2 ? 4 : 2;
 
 // Weights as vectors of float: of their own type, or of 8 bits.
 template <class T>
@@ -47,6 +55,7 @@ PADDOCK_INLINE void dots(const Product<T, W>& p, int64_t m, int64_t k) {
   for (int i = 0; i < kM; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < kK; ++j) sum[i][j] = V::zero();
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(W)), kStretch = 2 * kLine;
   const T* x = p.x + m * p.C;
   const W* w = p.weight + k * p.C;
   const auto step = [&](int64_t c, auto& into, auto load, auto load_weight) __attribute__((always_inline)) {
@@ -67,11 +76,22 @@ PADDOCK_INLINE void dots(const Product<T, W>& p, int64_t m, int64_t k) {
     if (const int64_t n = end - c; n > 0)
       step(c, into, [n](const T* a) { return V::load_n(a, n); }, [n](const W* a) { return widened_n(a, n); });
   };
+  // Weights come from memory for the first rows of x. The processor alone asks for them too late where much is done
+  // with each.
+  const auto fetch_ahead = [&](int64_t c, int64_t count) __attribute__((always_inline)) {
+    if (m != 0) return;
+    for (int j = 0; j < kK; ++j)
+      for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(w + (j + kAhead<W>)*p.C + c + i);
+  };
   if constexpr (std::is_same_v<T, W>) {
-    span(0, p.C, sum);
+    for (int64_t c = 0; c < p.C; c += kStretch) {
+      fetch_ahead(c, kStretch);
+      span(c, std::min(p.C, c + kStretch), sum);
+    }
   } else {
     const int64_t width = p.C / p.groups;
     for (int64_t g = 0; g < p.groups; ++g) {
+      fetch_ahead(g * width, width);
       V own[kM][kK];
 #pragma GCC unroll 4
       for (int i = 0; i < kM; ++i)
@@ -99,7 +119,7 @@ PADDOCK_INLINE void dots(const Product<T, W>& p, int64_t m, int64_t k) {
 template <class T, class W, int kM>
 void block(const Product<T, W>& p, int64_t m, int64_t k0, int64_t k1) {
   int64_t k = k0;
-  for (; k + kTogether <= k1; k += kTogether) dots<T, W, kM, kTogether>(p, m, k);
+  for (; k + kTogether<kM> <= k1; k += kTogether<kM>) dots<T, W, kM, kTogether<kM>>(p, m, k);
   for (; k < k1; ++k) dots<T, W, kM, 1>(p, m, k);
 }
 
@@ -107,15 +127,15 @@ template <class T, class W>
 void multiply(const Product<T, W>& p) {
   using Run = void (*)(const Product<T, W>&, int64_t, int64_t, int64_t);
   constexpr std::array<Run, kRows> by_rows{block<T, W, 1>, block<T, W, 2>, block<T, W, 3>, block<T, W, 4>};
-  const int64_t width = std::max<int64_t>(kTogether, kWeights / std::max<int64_t>(1, p.C) / kTogether * kTogether);
+  const int64_t width = std::max<int64_t>(kStep, kWeights / std::max<int64_t>(1, p.C) / kStep * kStep);
   const int64_t blocks = (p.K + width - 1) / width, sheets = (p.M + kRowsOfTask - 1) / kRowsOfTask;
   parallel_for(blocks * sheets, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t k0 = t / sheets * width, k1 = std::min(p.K, k0 + width);
       const int64_t m0 = t % sheets * kRowsOfTask, m1 = std::min(p.M, m0 + kRowsOfTask);
-      for (int64_t k = k0; k < k1; k += kTogether)
+      for (int64_t k = k0; k < k1; k += kStep)
         for (int64_t m = m0; m < m1; m += kRows)
-          by_rows[static_cast<size_t>(std::min<int64_t>(kRows, m1 - m) - 1)](p, m, k, std::min(k1, k + kTogether));
+          by_rows[static_cast<size_t>(std::min<int64_t>(kRows, m1 - m) - 1)](p, m, k, std::min(k1, k + kStep));
     }
   });
 }
