@@ -209,12 +209,15 @@ template <>
 PADDOCK_INLINE Vec<double> Vec<double>::load_n(const double* p, int64_t n) {
   return {(Native)_mm256_maskload_pd(p, first_lanes64(n))};
 }
+// Masked stores are dozens of steps of an AMD processor: whole vectors go another way.
 template <>
 PADDOCK_INLINE void Vec<float>::store_n(float* p, int64_t n) const {
+  if (n >= kSize) return store(p);
   _mm256_maskstore_ps(p, first_lanes32(n), v);
 }
 template <>
 PADDOCK_INLINE void Vec<double>::store_n(double* p, int64_t n) const {
+  if (n >= kSize) return store(p);
   _mm256_maskstore_pd(p, first_lanes64(n), v);
 }
 #elif defined(__ARM_NEON)
