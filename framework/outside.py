@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +27,11 @@ _KINDS = (
 )
 
 
+# What is said of an address where a file or folder is meant.
+DOWNLOAD_IT = "is an address, which is not read; download it first, and name what is there then"
+_ADDRESS = re.compile(r"(https?|ftp|s3|gs|abfss?|hdfs):/", re.IGNORECASE)
+
+
 def open_file(
     path: os.PathLike[str] | str,
     limit: str | None,
@@ -40,13 +46,18 @@ def open_file(
         limit: the name of the limit that its size is under; see `framework.limits.Limits`. None where only parts of it
             are read, each under a limit of its own.
         error: raised where it is larger, or is a folder, a pipe, a device or a socket, or where Git LFS has left a
-            pointer in its place.
+            pointer in its place, or where the path is an address of the web and no file.
         what: the file for messages; by default its path.
 
     Raises:
         OSError: it cannot be opened.
     """
-    fd = os.open(path, os.O_RDONLY | READING)
+    try:
+        fd = os.open(path, os.O_RDONLY | READING)
+    except FileNotFoundError:
+        if is_address(path):
+            raise error(f"{what or path}: {DOWNLOAD_IT}") from None
+        raise
     try:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode):
@@ -55,13 +66,23 @@ def open_file(
         if limit is not None:
             limits.check(limit, about.st_size, f"{what or path}: it has too many bytes", error)
         if about.st_size < _MOST_OF_A_POINTER:
-            if os.read(fd, len(_POINTER)) == _POINTER:
-                raise error(f"{what or path}: is a pointer of Git LFS, not the file; run `git lfs pull` for it")
+            refuse_pointer(os.read(fd, len(_POINTER)), f"{what or path}", error)
             os.lseek(fd, 0, os.SEEK_SET)
         return os.fdopen(fd, "rb")
     except BaseException:
         os.close(fd)
         raise
+
+
+def is_address(path: os.PathLike[str] | str) -> bool:
+    """Whether a path begins as an address of the web or of a store does, whose slashes a Path makes one."""
+    return _ADDRESS.match(os.fspath(path)) is not None
+
+
+def refuse_pointer(start: bytes, what: str, error: type[PaddockError]) -> None:
+    """Raises `error` where a file of this start is what Git LFS left in its place; what: the file."""
+    if start.startswith(_POINTER):
+        raise error(f"{what}: is a pointer of Git LFS, not the file; run `git lfs pull` for it")
 
 
 def check_file(

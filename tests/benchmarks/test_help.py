@@ -9,7 +9,13 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
-PEERS = ("ctr_peers.py", "face_networks.py", "segmentation_networks.py", "video_networks.py")  # run in a peer's Python
+PEERS = (  # run in a peer's Python
+    "ctr_peers.py",
+    "face_networks.py",
+    "segmentation_networks.py",
+    "video_networks.py",
+    "writing_networks.py",
+)
 
 
 def imports_torch(path):

@@ -51,6 +51,13 @@ def test_networks_of_points_and_faces_have_as_many_parameters_as_ours(cases):
     assert size_of(faces.RetinaFace()) == size_of(ours) - size_of(ours.head.mark_outs)  # the peer gives no points
 
 
+@pytest.mark.parametrize("case", ["translation", "characters", "recurrent"])
+def test_networks_that_write_learn_as_ours_from_the_same_weights(cases, case):
+    writing = importlib.import_module("writing_vs_torch")
+    _, _, apart = writing.agreement(case, sys.executable, steps=8, threads=1)
+    assert apart < 1e-4
+
+
 @pytest.mark.parametrize("mode", ["eager", "channels_last"])
 @pytest.mark.parametrize("name", ["yolo_mobilenet", "DeepLabV3PlusMobileNetV2"])
 def test_steps_on_images_learn(cases, name, mode):

@@ -37,6 +37,18 @@ def test_the_data_of_each_config_can_be_drawn():
     assert {each for each in kinds if each[1] not in WRITERS} == set()
 
 
+@pytest.mark.parametrize("name", shipped_configs())
+def test_a_place_of_data_that_is_given_is_read_by_each_set_or_refused(name):
+    place = "/nowhere/set"
+    if load_config(name, check=False).as_dict().get("data", {}).get("root") is None:
+        with pytest.raises(ConfigError, match=r"data.root"):
+            load_config(name, [f"data.root={place}"])
+        return
+    data = load_config(name, [f"data.root={place}"], check=False).as_dict()["data"]
+    unread = [path for path, part in parts_of(data) if place not in json.dumps(part["dataset"])]
+    assert unread == []
+
+
 def recorded_answers(monkeypatch):
     """What an export is asked while it is compared with its run, and its answers: pairs of lists of arrays."""
     seen = []

@@ -23,3 +23,16 @@ def test_small_files_are_read_from_their_beginning(tmp_path, data):
     assert read_bytes(tmp_path / "a") == data
     with open_file(tmp_path / "a", None) as file:
         assert file.read() == data
+
+
+@pytest.mark.parametrize("path", ["https://a.b/c.png", "s3:/bucket/c.png"])
+def test_an_address_is_told_as_that(path):
+    with pytest.raises(DataError, match=r"is an address, which is not read; download it first"):
+        read_bytes(path, error=DataError)
+
+
+def test_a_file_that_is_called_as_an_address_begins_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "http:").mkdir()
+    (tmp_path / "http:" / "a").write_bytes(b"b")
+    assert read_bytes("http://a") == b"b"

@@ -261,6 +261,9 @@ def _with_references(node: Node) -> Any:
     return Reference(node.reference) if node.reference else node.value
 
 
+_ROOT = "data.root"  # a value for references alone
+
+
 def load_config(
     path: str | os.PathLike[str],
     overrides: Iterable[str] = (),
@@ -306,7 +309,23 @@ def load_config(
     for text, error in broken.items():
         if text not in texts:
             raise error
+    _refuse_unread(config, overrides)
     return checked(config, trusted=trusted) if check else config
+
+
+def _refuse_unread(config: Config, overrides: Sequence[str]) -> None:
+    """Raise ConfigError for a place of data that is given and that no data set of the config asks for."""
+    if not any(text.partition("=")[0].strip() == _ROOT and text.partition("=")[2].strip() for text in overrides):
+        return
+    leaves = [(format_path(path), node) for path, node in config.root.leaves()]
+    if any(f"${{{_ROOT}}}" in node.reference for _, node in leaves):
+        return
+    kinds = {str(node.value): path for path, node in reversed(leaves) if path.endswith(".dataset.type")}
+    told = listing((f"{kind} ({path.removesuffix('.type')})" for kind, path in kinds.items()), "elsewhere")
+    raise ConfigError(
+        f"-o {_ROOT}: nothing in {config.source} reads it; its data come from {told}. Override what these take; "
+        "`paddock data check` says which configs train on a folder or zip"
+    )
 
 
 def _texts(config: Config, candidates: Sequence[str]) -> set[str]:

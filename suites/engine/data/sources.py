@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from framework.errors import DataError
-from framework.outside import expanded
+from framework.outside import DOWNLOAD_IT, expanded, is_address
 from suites.engine.data.files import Source
 from suites.engine.data.folders import Folder
 from suites.engine.data.intake.naming import ending, is_about
@@ -45,6 +45,8 @@ def find_data(path: str | os.PathLike[str]) -> Path:
 def places_tried(path: str | os.PathLike[str]) -> str:
     """Return where `find_data` looks for a path, for a message."""
     path = Path(path)
+    if is_address(path):
+        return f"it {DOWNLOAD_IT}"
     if path.is_absolute():
         return "the path is absolute, so it was looked for there only"
     other = _in_data_folder(path)

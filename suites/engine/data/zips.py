@@ -16,7 +16,7 @@ import numpy as np
 
 from framework import limits
 from framework.errors import DataError
-from framework.outside import open_file
+from framework.outside import open_file, refuse_pointer
 from suites.engine.data.files import Ends, FileTable, Source
 from suites.engine.data.intake.naming import as_written
 
@@ -145,6 +145,7 @@ class _ZipTable(FileTable):
             raise DataError(f"{self.full_name(index)}: cannot be read ({error})") from None
         if zlib.crc32(data) != checksum:
             raise DataError(f"{self.full_name(index)}: damaged inside the zip (checksum differs)")
+        refuse_pointer(data, self.full_name(index), DataError)
         return data
 
 

@@ -19,6 +19,7 @@ from framework.graph.passes import INFERENCE_PASSES
 from framework.graph.reports import PassReport
 from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
+from framework.outside import DOWNLOAD_IT, is_address
 from framework.predictor import Predictor
 from framework.quantization import Speed
 from framework.sealing import Seal, expect_sealed, keys
@@ -142,6 +143,8 @@ def open_model(
             return Memory(size, step.kept_bytes())
 
         return Model(processor, task.eval_inputs, *in_turns(predict), generator=made, memory=memory)
+    if is_address(path):
+        raise CheckpointError(f"{path}: {DOWNLOAD_IT}")
     if not path.exists():
         hint = did_you_mean(str(path), record_names())
         raise CheckpointError(

@@ -6,6 +6,7 @@ import os
 from pathlib import Path as FilePath
 
 from framework.errors import ConfigError
+from framework.outside import DOWNLOAD_IT, is_address
 from suites.engine.config.tree.merge import merge
 from suites.engine.config.tree.nodes import Node, Origin
 from suites.engine.config.tree.shipped import near_configs, shipped_config
@@ -86,6 +87,8 @@ def _missing_message(path: FilePath, chain: tuple[tuple[FilePath, Origin], ...])
         return (
             f"{folder}: is no run (config.yml); where it is data, `paddock data check {folder}` says what trains on it"
         )
+    if not chain and is_address(display_name(path)):
+        return f"{display_name(path)}: {DOWNLOAD_IT}"
     if not chain:
         what = "is a folder, not a config file" if path.is_dir() else "there is no such config file"
         return f"{display_name(path)}: {what}{hint or _names_like(path)}"

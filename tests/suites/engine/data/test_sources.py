@@ -220,3 +220,10 @@ def test_an_encrypted_zip_is_told_when_it_is_opened(tmp_path):
     path.write_bytes(data)
     with pytest.raises(DataError, match=r"photos.zip: cat/1.jpg is encrypted; unpack the zip by its password"):
         open_source(path)
+
+
+def test_a_pointer_of_git_lfs_inside_a_zip_is_told(tmp_path):
+    with zipfile.ZipFile(tmp_path / "set.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/1.jpg", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n")
+    with pytest.raises(DataError, match=r"set.zip/a/1.jpg: is a pointer of Git LFS, .* run `git lfs pull`"):
+        read_file(tmp_path / "set.zip" / "a" / "1.jpg")
