@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from framework.data import BatchSampler, DataLoader, FixedBatches, ShuffledSampler
+from framework.errors import AttributeValueError
 from framework.nn import Layer
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.data_task import DataTask
@@ -30,6 +31,9 @@ class VisionTask(DataTask[TrainData, EvalData]):
         eval: what is evaluated on.
         num_classes: how many classes the data sets must have; None for as many as the model predicts.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
+
+    Raises:
+        AttributeValueError: the network predicts another number of classes than `num_classes`.
     """
 
     wrong_classes: ClassVar[str] = "correct data.num_classes"
@@ -44,7 +48,13 @@ class VisionTask(DataTask[TrainData, EvalData]):
     ) -> None:
         super().__init__(train, eval, more_eval)
         self.model = model
-        self._num_classes: int | None = getattr(model, "num_classes", None) if num_classes is None else num_classes
+        found: int | None = getattr(model, "num_classes", None)
+        if num_classes is not None and found is not None and num_classes != found:
+            raise AttributeValueError(
+                f"{type(self).__name__}: data.num_classes is {num_classes} but {type(model).__name__} predicts {found}; "
+                f"set it to {found} and choose classes of the data, or take a model whose classes can be set"
+            )
+        self._num_classes = found if num_classes is None else num_classes
 
     @cached_property
     def _eval_set(self) -> Any:
