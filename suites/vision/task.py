@@ -51,8 +51,8 @@ class VisionTask(DataTask[TrainData, EvalData]):
         found: int | None = getattr(model, "num_classes", None)
         if num_classes is not None and found is not None and num_classes != found:
             raise AttributeValueError(
-                f"{type(self).__name__}: data.num_classes is {num_classes} but {type(model).__name__} predicts {found}; "
-                f"set it to {found} and choose classes of the data, or take a model whose classes can be set"
+                f"{type(self).__name__}: data.num_classes is {num_classes} but {type(model).__name__} predicts "
+                f"{found}; set it to {found} and choose classes of the data, or take a model whose classes can be set"
             )
         self._num_classes = found if num_classes is None else num_classes
 
