@@ -309,13 +309,14 @@ def load_config(
     for text, error in broken.items():
         if text not in texts:
             raise error
-    _refuse_unread(config, overrides)
+    _refuse_unread(written, config, overrides)
     return checked(config, trusted=trusted) if check else config
 
 
-def _refuse_unread(config: Config, overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a place of data that is given and that no data set of the config asks for."""
-    if not any(text.partition("=")[0].strip() == _ROOT and text.partition("=")[2].strip() for text in overrides):
+def _refuse_unread(written: Node, config: Config, overrides: Sequence[str]) -> None:
+    """Raise ConfigError for a place of data that is given and that no data set of the file asks for."""
+    given = [value for key, _, value in (text.partition("=") for text in overrides) if key.strip() == _ROOT]
+    if not any(map(str.strip, given)) or any(f"${{{_ROOT}}}" in str(node.value) for _, node in written.leaves()):
         return
     leaves = [(format_path(path), node) for path, node in config.root.leaves()]
     if any(f"${{{_ROOT}}}" in node.reference for _, node in leaves):
