@@ -21,6 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# SmolLM2-135M's sizes, a Llama form.
+SMOLLM2_135M: dict[str, Any] = {
+    "vocab_size": 49152, "width": 576, "layers": 30, "heads": 9, "kv_heads": 3, "hidden": 1536,
+}  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "paddock"
 PEERS = ROOT / "benchmarks" / "peers"  # the peers' networks, run in their interpreter
@@ -157,6 +161,7 @@ def run_claims(
     options: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
     figures: Callable[[dict[str, list[dict]]], dict[str, Any]] = lambda found: {},
     told: Callable[[Mapping[str, Any]], str] | None = None,
+    agree: Callable[[str, argparse.Namespace], str] | None = None,
 ) -> list[dict]:
     """The command line of a comparison: measure the cases, print the table, return the results by case.
 
@@ -172,6 +177,7 @@ def run_claims(
         options: adds the script's own to the parser.
         figures: further ones of a case, of the measurements by competitor.
         told: a line about a case's results, printed behind the table.
+        agree: with the script's own option --agree, what is printed of a case in place of its times.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, [claim.case for claim in claims])
@@ -182,6 +188,10 @@ def run_claims(
     a = parser.parse_args(words)
     if a.side:
         run(a)
+        return []
+    if agree is not None and a.agree:
+        for claim in chosen_cases(a, claims):
+            print(agree(claim.case, a), flush=True)
         return []
     results = []
     for claim in chosen_cases(a, claims):

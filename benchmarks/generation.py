@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import ROOT
+from common import ROOT, SMOLLM2_135M
 
 sys.path.insert(0, str(ROOT))
 
@@ -37,7 +37,6 @@ from suites.nlp.models.paged import PagedSteps
 from suites.nlp.writing import Search
 from suites.nlp.writing.sampling import Sampler
 
-FORM: dict[str, Any] = {"vocab_size": 49152, "width": 576, "layers": 30, "heads": 9, "kv_heads": 3, "hidden": 1536}
 LEAST = 3.0  # continuous batching against one after the other, at 8 clients
 
 
@@ -184,7 +183,7 @@ def main() -> int:
     a = parser.parse_args()
     framework.set_num_threads(a.threads)
     random.seed(0)
-    model = LanguageModel(**FORM, max_length=2048)
+    model = LanguageModel(**SMOLLM2_135M, max_length=2048)
     network = Network(model, int8=a.eight_bits)
     count = sum(int(np.prod(p.shape)) for p in model.parameters())
     size = count * (1 + 4 / 64 if a.eight_bits else 4)

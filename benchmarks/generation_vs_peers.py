@@ -30,10 +30,10 @@ from typing import Any
 
 import numpy as np
 from common import OURS, ROOT, Claim, Competitor, has_modules, run_claims
+from common import SMOLLM2_135M as SIZE
 
 sys.path.insert(0, str(ROOT))
 
-SIZE: dict[str, Any] = {"vocab_size": 49152, "width": 576, "layers": 30, "heads": 9, "kv_heads": 3, "hidden": 1536}
 CLAIMS = [
     Claim("alone", 1.0, 1.2),
     Claim("eight", 1.0, 2.0),
@@ -284,31 +284,28 @@ def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
     return found
 
 
-def agreement(a: argparse.Namespace) -> None:
-    """Print how many of a text's tokens each peer writes as we do."""
-    for case in a.cases or [claim.case for claim in CLAIMS]:
-        texts: dict[str, Any] = {}
-        for each in competitors(case, a):
-            out = subprocess.run(each.command, capture_output=True, text=True, check=True).stdout
-            texts[each.name] = np.array(json.loads(out.splitlines()[-1]))
-        for name in texts:
-            same = [int(np.cumprod(x == y).sum()) for x, y in zip(texts[OURS], texts[name], strict=True)]
-            print(f"{case}: {name} writes the first {same} of {NEW} tokens as we do", flush=True)
+def agreement(case: str, a: argparse.Namespace) -> str:
+    """How many of a text's tokens each peer writes as we do."""
+    texts: dict[str, Any] = {}
+    for each in competitors(case, a):
+        out = subprocess.run(each.command, capture_output=True, text=True, check=True).stdout
+        texts[each.name] = np.array(json.loads(out.splitlines()[-1]))
+    lines = []
+    for name in texts:
+        same = [int(np.cumprod(x == y).sum()) for x, y in zip(texts[OURS], texts[name], strict=True)]
+        lines.append(f"{case}: {name} writes the first {same} of {NEW} tokens as we do")
+    return "\n".join(lines[1:])
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """The script's own option."""
+    parser.add_argument("--agree", action="store_true", help="compare texts, not time")
 
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    given = sys.argv[1:] if words is None else words
-    add = lambda parser: parser.add_argument("--agree", action="store_true", help="compare texts, not time")  # noqa: E731
-    if "--agree" in given and "--side" not in given:
-        from common import add_options
-
-        parser = argparse.ArgumentParser()
-        add_options(parser, [claim.case for claim in CLAIMS])
-        add(parser)
-        agreement(parser.parse_args(given))
-        return []
-    return run_claims("generation_vs_peers", __doc__, CLAIMS, competitors, run, words, options=add)
+    own: dict[str, Any] = {"options": add_option, "agree": agreement}
+    return run_claims("generation_vs_peers", __doc__, CLAIMS, competitors, run, words, **own)
 
 
 if __name__ == "__main__":

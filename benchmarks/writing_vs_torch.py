@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import OURS, ROOT, Claim, Competitor, chosen_cases, has_modules, run_claims, time_steps
+from common import OURS, ROOT, Claim, Competitor, has_modules, run_claims, time_steps
 
 MODES = ("eager", "compile")
 CLAIMS = [
@@ -251,7 +251,7 @@ def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
 
 
 def agreement(case: str, python: str, steps: int, threads: int) -> tuple[float, float, float]:
-    """The losses of both sides after so many steps from the same weights, and their largest difference before."""
+    """The losses of both sides after so many steps from the same weights, and their largest difference on the way."""
     losses: list[Sequence[float]] = []
     with tempfile.TemporaryDirectory() as folder:
         for interpreter, side in ((sys.executable, OURS), (python, "eager")):
@@ -269,24 +269,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weights", type=Path, help=argparse.SUPPRESS)
 
 
+def told(case: str, a: argparse.Namespace) -> str:
+    """What `--agree` prints of a case."""
+    ours, theirs, most = agreement(case, a.peer_python, a.agree, a.threads)
+    return f"{case}: {a.agree} steps, loss {ours:.5f} and {theirs:.5f}, at most {most:.1e} apart"
+
+
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    given = sys.argv[1:] if words is None else words
-    if "--agree" in given and "--side" not in given:
-        parser = argparse.ArgumentParser()
-        parser.add_argument("cases", nargs="*")
-        parser.add_argument("--threads", type=int, default=2)
-        parser.add_argument("--peer-python", default=sys.executable)
-        add_options(parser)
-        a = parser.parse_args(given)
-        for claim in chosen_cases(a, CLAIMS):
-            ours, theirs, most = agreement(claim.case, a.peer_python, a.agree, a.threads)
-            print(
-                f"{claim.case}: {a.agree} steps, loss {ours:.5f} and {theirs:.5f}, at most {most:.1e} apart", flush=True
-            )
-        return []
-    extra: dict[str, Any] = {"baseline": "torch eager", "modes": MODES, "options": add_options}
-    return run_claims("writing_vs_torch", __doc__, CLAIMS, competitors, run, words, **extra)
+    own: dict[str, Any] = {"baseline": "torch eager", "modes": MODES, "options": add_options, "agree": told}
+    return run_claims("writing_vs_torch", __doc__, CLAIMS, competitors, run, words, **own)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError
-from framework.outside import check_file, open_file
+from framework.outside import check_file, open_file, told_missing
 from framework.remedies import refusal
 from framework.tensors import Tensor, bfloat16_type, from_numpy
 
@@ -101,7 +101,7 @@ def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
     """
     path = Path(path)
     if not path.exists():
-        raise CheckpointError(f"{path}: there is no such weight file")
+        raise CheckpointError(told_missing(path, "there is no such weight file"))
     try:
         with open_file(path, "weight_bytes") as file:
             metadata = load_metadata(path)  # which checks the header: sizes, offsets, types
@@ -121,7 +121,7 @@ def load_metadata(path: Path | str) -> dict[str, str]:
         CheckpointError: the file is missing, cut or not a safetensors file.
     """
     if not Path(path).exists():
-        raise CheckpointError(f"{path}: there is no such weight file")
+        raise CheckpointError(told_missing(path, "there is no such weight file"))
     try:
         check_file(path, "weight_bytes")
         with safetensors.safe_open(str(path), framework="numpy") as file:

@@ -28,7 +28,7 @@ _KINDS = (
 
 
 # What is said of an address where a file or folder is meant.
-DOWNLOAD_IT = "is an address, which is not read; download it first, and name what is there then"
+DOWNLOAD_IT = "is an address, not a file or folder of this machine; download it, and name what that gives"
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs|abfss?|hdfs):/", re.IGNORECASE)
 
 
@@ -77,6 +77,11 @@ def open_file(
 def is_address(path: os.PathLike[str] | str) -> bool:
     """Whether a path begins as an address of the web or of a store does, whose slashes a Path makes one."""
     return _ADDRESS.match(os.fspath(path)) is not None
+
+
+def told_missing(path: os.PathLike[str] | str, what: str) -> str:
+    """What an error says of a path that leads nowhere: `what`, or that it is an address."""
+    return f"{path}: {DOWNLOAD_IT if is_address(path) else what}"
 
 
 def refuse_pointer(start: bytes, what: str, error: type[PaddockError]) -> None:

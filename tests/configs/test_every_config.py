@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framework.errors import ConfigError
+from framework.errors import AttributeValueError, ConfigError
 from framework.nn import init
 from framework.predictor import Predictor
 from suites.engine.cli.data import inspector_of
@@ -47,6 +47,23 @@ def test_a_place_of_data_that_is_given_is_read_by_each_set_or_refused(name):
     data = load_config(name, [f"data.root={place}"], check=False).as_dict()["data"]
     unread = [path for path, part in parts_of(data) if place not in json.dumps(part["dataset"])]
     assert unread == []
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_a_number_of_classes_that_is_given_is_the_models_or_refused(name):
+    written = load_config(name, check=False).as_dict()
+    classes = written.get("data", {}).get("num_classes")
+    if not isinstance(classes, int):
+        return
+    try:
+        config = load_config(name, [f"data.num_classes={classes + 3}"])
+    except ConfigError as error:
+        assert "num_classes" in str(error)
+        return
+    if config.as_dict()["model"] == written["model"]:
+        config = load_config(name, [f"data.num_classes={classes + 3}", "model.pretrained=null"])
+        with pytest.raises(AttributeValueError, match=rf"data.num_classes is {classes + 3} but \w+ predicts {classes}"):
+            build_task(config)
 
 
 def recorded_answers(monkeypatch):

@@ -3,6 +3,7 @@
 import pytest
 
 from framework.errors import CheckpointError, DataError
+from framework.io import load_tensors
 from framework.outside import open_file, read_bytes
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
@@ -27,8 +28,10 @@ def test_small_files_are_read_from_their_beginning(tmp_path, data):
 
 @pytest.mark.parametrize("path", ["https://a.b/c.png", "s3:/bucket/c.png"])
 def test_an_address_is_told_as_that(path):
-    with pytest.raises(DataError, match=r"is an address, which is not read; download it first"):
+    with pytest.raises(DataError, match=r"is an address, not a file or folder of this machine; download it"):
         read_bytes(path, error=DataError)
+    with pytest.raises(CheckpointError, match=r"is an address"):
+        load_tensors(path)
 
 
 def test_a_file_that_is_called_as_an_address_begins_is_read(tmp_path, monkeypatch):

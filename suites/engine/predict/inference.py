@@ -47,7 +47,7 @@ from suites.engine.predict.items import predict_items
 from suites.engine.predict.model import Memory, bytes_of, chunks, in_turns
 from suites.engine.predict.model import Model as Model
 from suites.engine.predict.quantizing import Quantization, quantize_for, rounding_said, speed_of
-from suites.engine.run.folder import RunFolder, best_weights
+from suites.engine.run.folder import RunFolder, best_weights, expect_run
 from suites.engine.run.reopening import reopen
 from suites.engine.train.profiling import StepProfile
 from suites.engine.weights.eight_bits import eight_bits_of
@@ -186,8 +186,7 @@ def open_run(
 
     Raises CheckpointError where no run is.
     """
-    if not (path / "config.yml").is_file():
-        raise CheckpointError(f"{path}: no run is in there (config.yml); name a folder that `paddock train` made")
+    expect_run(path)
     _, task = reopen(path, overrides)
     load_deployed(task, weights or best_weights(RunFolder(path)))
     if merged:

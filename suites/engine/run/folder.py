@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from framework.atomic import is_leftover, make_folder, remove, remove_leftovers, write_text
 from framework.confined import confine, expect_no_way_out
 from framework.errors import CheckpointError, ConfigError
-from framework.outside import read_json
+from framework.outside import read_json, told_missing
 from suites.engine.config import Config, load_config
 from suites.engine.config.tree.paths import format_path
 from suites.engine.predict.evaluation import item_predictor
@@ -288,6 +288,13 @@ def _with_parents(value: str) -> tuple[Path, ...]:
     except (OSError, RuntimeError, ValueError):
         return ()
     return (path, *path.parents)
+
+
+def expect_run(path: Path) -> None:
+    """Raise CheckpointError where no run is."""
+    if not (path / "config.yml").is_file():
+        what = "no run is in there (config.yml); name a folder that `paddock train` made"
+        raise CheckpointError(told_missing(path, what))
 
 
 def best_weights(run: RunFolder) -> Path:

@@ -13,7 +13,7 @@ from framework.io import load_tensors, save_tensors
 from framework.tensors import Tensor
 from suites.engine.contract.resources import FOLDER, has_resources
 from suites.engine.run.checkpoint import Checkpoints, load
-from suites.engine.run.folder import RunFolder
+from suites.engine.run.folder import RunFolder, expect_run
 from suites.engine.weights.eight_bits import PLAN
 
 AVERAGED = "averaged.safetensors"  # beside a run's other weights
@@ -25,8 +25,7 @@ def last_checkpoints(run: Path, count: int | None = None, steps: Sequence[int] =
 
     Raises CheckpointError where the run has fewer, or none of such a step.
     """
-    if not (run / "config.yml").is_file():
-        raise CheckpointError(f"{run}: no run is in there (config.yml); name a folder that `paddock train` made")
+    expect_run(run)
     folder = RunFolder(run)
     folder.guard()
     kept = Checkpoints(folder.weights)

@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
+from framework.errors import CheckpointError, ConfigError, DataError
 from framework.io import load_tensors
 from suites.detection.datasets import DigitScenes
 from suites.detection.processor import DetectionProcessor, found_on_originals
-from suites.engine.config import Config, load_config
+from suites.engine.config import Config
 from suites.engine.config.building import build_task
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.training import evaluate_weights, train
@@ -96,13 +96,6 @@ def test_a_run_passes_over_a_damaged_annotation_and_its_log_and_report_name_it(t
     assert "1 of 100 images are wrong and were left out" in log
     assert f"{damaged}: an object has no <bndbox>" in log and "99 images, 99 boxes (cat 99); 1 unusable images" in log
     assert "042.xml: an object has no &lt;bndbox&gt;" in (run / "report.html").read_text()
-
-
-@pytest.mark.parametrize("name", ["ssd_mobilenetv1_faces_wider", "blazeface_front_wider", "mtcnn_wider"])
-def test_a_network_that_knows_faces_alone_refuses_other_numbers_of_classes(name):
-    config = load_config(f"detection/{name}", ["data.num_classes=3", "model.pretrained=null"])
-    with pytest.raises(AttributeValueError, match=r"data.num_classes is 3 but \w+ predicts 1; set it to 1"):
-        build_task(config)
 
 
 def test_a_wrong_number_of_classes_names_both(config_file):
