@@ -163,6 +163,49 @@ class ReadLines(Metric):
         return {"accuracy": right / count, "1-NED": 1 - distance / count if self._lines else 0.0}
 
 
+class ToldDirections(Metric):
+    """Of lines that are shown upright and upside down, how many are told right; see `result`.
+
+    Args:
+        turn_score: probability of being upside down above which a line is turned.
+    """
+
+    def __init__(self, turn_score: float) -> None:
+        self._turn_score = turn_score
+        self._rows: list[tuple[int, int, float]] = []  # number of the line, 1 for upside down, its probability
+
+    def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Takes in both ways of the lines of a batch."""
+        for number, down, found in zip(batch["numbers"], batch["down"], outputs["direction"][:, 1], strict=True):
+            self._rows.append((int(number), int(down), float(found)))
+
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The lines that are most surely told wrong."""
+        wrong = [(abs(down - found), number, down) for number, down, found in self._rows if (found > 0.5) != down]
+        ranked = sorted(wrong, key=lambda row: (-row[0], row[1]))[:count]
+        ways = ("upright", "upside down")
+        return {"Worst lines": [Case(n, f"{ways[down]}, told {ways[1 - down]}: {s:.3f}") for s, n, down in ranked]}
+
+    def state(self) -> dict[str, Any]:
+        """The rows."""
+        return {"rows": [list(row) for row in self._rows]}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add the other's rows."""
+        self._rows += [(int(number), int(down), float(found)) for number, down, found in state["rows"]]
+
+    def result(self) -> dict[str, float]:
+        """accuracy: of both ways; kept: of upright lines, those not turned; turned: of the others, those that are."""
+        told = [(down, found > 0.5) for _, down, found in self._rows]
+        kept = [found <= self._turn_score for _, down, found in self._rows if not down]
+        turned = [found > self._turn_score for _, down, found in self._rows if down]
+        return {
+            "accuracy": _share(sum(down == found for down, found in told), len(told)),
+            "kept": _share(sum(kept), len(kept)),
+            "turned": _share(sum(turned), len(turned)),
+        }
+
+
 def _normal_distance(text: str, found: str) -> float:
     return edit_distance(text, found) / max(len(text), len(found), 1)
 

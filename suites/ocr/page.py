@@ -19,11 +19,10 @@ from suites.ocr.alphabet import Alphabet
 from suites.ocr.decoding import Beam, Language, Read, read_lines
 from suites.ocr.finding import Finding, as_written, cut, reading_order
 from suites.ocr.layout import page_quarter, stood_up
-from suites.ocr.pixels import MOST_COLUMNS, line_width, lines_shown, shown
+from suites.ocr.pixels import DIRECTION_SIZE, MOST_COLUMNS, line_width, lines_shown, shown
 
 INPUTS = ("images", "lines", "turned")
 _MULTIPLE = 32  # of the sides of pictures
-_DIRECTION = (48, 192)  # size of lines that the direction classifier is shown
 _COLUMN = 8  # pixels that become one column
 
 
@@ -61,7 +60,7 @@ class Reading:
         line_width: columns of pixels that a line is shown with at least, at the network's height.
         line_margin: columns of nothing behind each line at least. What a network that was trained with lines of several
             widths says of a line's end depends on it; choose it by the evaluation set.
-        turn_score: probability of being upside down above which a line is turned.
+        turn_score: probability of being upside down above which a line is turned, 0.5 to 1.
         min_score: texts of a lower score are left out.
         beam: a language that lines are read with; null for none.
     """
@@ -83,6 +82,11 @@ class Reading:
             )
         if not 0 <= self.line_margin <= MOST_COLUMNS:
             raise AttributeValueError(f"reading: line_margin is {self.line_margin}; 0 to {MOST_COLUMNS} are possible")
+        if not 0.5 <= self.turn_score <= 1 or not 0 <= self.min_score <= 1:
+            raise AttributeValueError(
+                f"reading: turn_score is {self.turn_score} and min_score {self.min_score}; possible are 0.5 to 1 and "
+                "0 to 1"
+            )
         if self.flatness < 1 or self.together < 1 or self.line_width < _COLUMN:
             raise AttributeValueError(
                 f"reading: flatness is {self.flatness}, together {self.together}, line_width {self.line_width}; "
@@ -120,7 +124,9 @@ class Page:
         size, height = self._reading.together, self._how.height
         chunks = [alike[at : at + size] for at in range(0, len(alike), size)]
         for chunk in chunks if self._how.direction else ():
-            yield self._batch("turned", rows=chunk, turned=lines_shown([self._lines[k] for k in chunk], *_DIRECTION))
+            yield self._batch(
+                "turned", rows=chunk, turned=lines_shown([self._lines[k] for k in chunk], *DIRECTION_SIZE)
+            )
         for chunk in chunks:
             lines = [self._lines[k] for k in chunk]
             widest = max(int(height * line.shape[1] / line.shape[0]) for line in lines)
@@ -138,7 +144,7 @@ class Page:
             self._read = [Read("", float(score)) for score in found.scores[order]]
         elif batch["step"] == "turned":
             for k, (_, down) in zip(batch["rows"], outputs["direction"], strict=True):
-                if down > max(self._reading.turn_score, 0.5):
+                if down > self._reading.turn_score:
                     self._turned[k] = True
                     self._lines[k] = cv2.rotate(self._lines[k], cv2.ROTATE_180)
         elif self._how is not None:
@@ -176,7 +182,7 @@ def nothing(height: int) -> dict[str, np.ndarray]:
     return {
         "images": np.zeros((0, _MULTIPLE, _MULTIPLE, 3), np.float32),
         "lines": np.zeros((0, height, _MULTIPLE, 3), np.float32),
-        "turned": np.zeros((0, *_DIRECTION, 3), np.float32),
+        "turned": np.zeros((0, *DIRECTION_SIZE, 3), np.float32),
     }
 
 
@@ -187,7 +193,7 @@ def example(image: np.ndarray, height: int) -> dict[str, np.ndarray]:
     if height:
         width = max(line_width(image, height), _MULTIPLE)
         found["lines"] = lines_shown([image], height, min(width, 10 * height))
-        found["turned"] = lines_shown([image], *_DIRECTION)
+        found["turned"] = lines_shown([image], *DIRECTION_SIZE)
     return found
 
 

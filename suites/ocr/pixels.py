@@ -17,6 +17,7 @@ from framework.errors import DataError
 _STEP = 8  # pixels: widths of batches are multiples
 _OWN_STEP = 32  # pixels: the width that a line is read with is a multiple
 MOST_COLUMNS = 1 << 16  # pixels of a line
+DIRECTION_SIZE = (48, 192)  # of lines that a direction classifier is shown
 
 
 def shown(image: np.ndarray) -> np.ndarray:

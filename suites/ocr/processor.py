@@ -6,7 +6,7 @@ Letters: N pictures, M lines, T columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from suites.ocr.drawing import draw_texts
 from suites.ocr.finding import Finding
 from suites.ocr.layout import paragraphs
 from suites.ocr.page import Lines, Page, Reading, Text, example
-from suites.ocr.pixels import LineFrame
+from suites.ocr.pixels import DIRECTION_SIZE, LineFrame, lines_shown
 from suites.vision.alike import alike
 from suites.vision.processor import ImageItems
 
@@ -48,7 +48,7 @@ class OcrProcessor(ImageItems):
     def from_metadata(cls, metadata: dict[str, Any]) -> OcrProcessor:
         """The processor that `metadata` describes; CheckpointError where a key is missing."""
         given = dict(metadata)
-        kinds = {each.kind: each for each in (PageProcessor, LineProcessor)}
+        kinds = {each.kind: each for each in (PageProcessor, LineProcessor, DirectionProcessor)}
         try:
             return kinds[given.pop("kind")].made(given)
         except (KeyError, TypeError) as error:
@@ -248,6 +248,68 @@ class LineProcessor(OcrProcessor):
 
     def draw(self, item: np.ndarray, result: Read) -> np.ndarray:
         """The line with what it says, as far as the font has it."""
-        height, width = item.shape[:2]
-        corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], np.float32)
-        return draw_texts(item, [(corners, result.text)])
+        return _draw_whole(item, result.text)
+
+
+class Direction(NamedTuple):
+    """Whether a line is upside down, and the probability of that."""
+
+    turned: bool
+    score: float
+
+    def __str__(self) -> str:
+        return "upside down" if self.turned else "upright"
+
+
+class DirectionProcessor(OcrProcessor):
+    """Pictures of single lines to which way up they are; an item is an image, uint8 RGB [H, W, 3].
+
+    Args:
+        turn_score: probability of being upside down above which a line counts as that.
+    """
+
+    kind: ClassVar[str] = "direction"
+    batch_size: ClassVar[int] = 32
+
+    def __init__(self, turn_score: float) -> None:
+        self._turn_score = turn_score
+
+    def metadata(self) -> dict[str, Any]:
+        """All arguments of the constructor."""
+        return {"kind": self.kind, "turn_score": self._turn_score}
+
+    @classmethod
+    def made(cls, given: dict[str, Any]) -> DirectionProcessor:
+        """The processor of what `metadata` gave."""
+        return cls(**given)
+
+    def read_of_files(self) -> None:
+        """See `OcrProcessor`."""
+
+    def prepare(self, items: Sequence[np.ndarray]) -> Batch:
+        """Lines as one batch, all of one size."""
+        return {"turned": lines_shown(items, *DIRECTION_SIZE)}
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Direction]:
+        """Which way up each line is."""
+        turned = [bool(down > self._turn_score) for _, down in outputs["direction"]]
+        return [Direction(down, float(row[int(down)])) for down, row in zip(turned, outputs["direction"], strict=True)]
+
+    def summary(self, result: Direction) -> dict[str, Any]:
+        """Whether the line is upside down, and the score."""
+        return {"turned": result.turned, "score": round(result.score, 5)}
+
+    def lines(self, result: Direction) -> list[str]:
+        """The direction in words."""
+        return [f"{result} {result.score:.3f}"]
+
+    def draw(self, item: np.ndarray, result: Direction) -> np.ndarray:
+        """The line with its direction."""
+        return _draw_whole(item, str(result))
+
+
+def _draw_whole(item: np.ndarray, text: str) -> np.ndarray:
+    """A picture of one line with a text about it."""
+    height, width = item.shape[:2]
+    corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], np.float32)
+    return draw_texts(item, [(corners, text)])

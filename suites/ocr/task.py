@@ -22,10 +22,11 @@ from suites.ocr.datasets.base import TextDataset
 from suites.ocr.decoding import Language
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
-from suites.ocr.models.base import TextDetector, TextModel, TextRecogniser
+from suites.ocr.models.base import DirectionClassifier, TextDetector, TextModel, TextRecogniser
 from suites.ocr.models.reader import TextReader
 from suites.ocr.page import Reading
 from suites.ocr.problems.base import How, Problem
+from suites.ocr.problems.direction import DirectionProblem
 from suites.ocr.problems.finding import FindingProblem
 from suites.ocr.problems.lines import LineProblem
 from suites.ocr.problems.page import PageProblem
@@ -152,4 +153,6 @@ def _problem_of(model: TextModel, how: How) -> Problem:
         return FindingProblem(model, how)
     if isinstance(model, TextRecogniser):
         return LineProblem(model, how)
+    if isinstance(model, DirectionClassifier):
+        return DirectionProblem(model, how)
     raise ConfigError(f"{type(model).__name__}: is a part of a TextReader and no task by itself")

@@ -28,7 +28,7 @@ from suites.nlp.metrics.language import BothWays, LanguageScores
 from suites.nlp.metrics.reading import Found
 from suites.nlp.metrics.writing import WrittenScores
 from suites.ocr.alphabet import Alphabet
-from suites.ocr.metrics import FoundTexts, ReadLines
+from suites.ocr.metrics import FoundTexts, ReadLines, ToldDirections
 from suites.ocr.sample import PageSample
 from suites.retrieval.datasets.pairs import Pairs
 from suites.retrieval.metrics import Neighbours, Verification
@@ -238,6 +238,17 @@ def read_lines():
     return lambda: ReadLines(Alphabet("abc")), feed
 
 
+def told_directions():
+    rng = np.random.default_rng(6)
+    down = rng.random(SIZE).astype(np.float32)
+    found, true = np.stack([1 - down, down], axis=1), rng.integers(0, 2, SIZE)
+
+    def feed(metric, rows):
+        metric.update({"direction": found[rows]}, {"numbers": np.arange(SIZE)[rows], "down": true[rows]})
+
+    return lambda: ToldDirections(0.9), feed
+
+
 def unit_vectors():
     vectors = RNG.normal(size=(SIZE, 4)).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -347,6 +358,7 @@ CASES = {
     "PoseMetric": poses(),
     "FoundTexts": found_texts(),
     "ReadLines": read_lines(),
+    "ToldDirections": told_directions(),
     "GenerationMetric": drawn_pictures(),
     "AnomalyMetric": defects(),
     "Neighbours": neighbours(),

@@ -138,8 +138,18 @@ def _listening(model: nn.Layer, paths: Sequence[str]) -> Iterator[Given]:
             def keep(layer: nn.Layer, arguments: Any, result: Any, path: str = path) -> None:
                 given[path].extend(_tensors(result))
 
-            stack.enter_context(layers[path].register_forward_hook(keep))
+            for layer in _called(layers[path]):
+                stack.enter_context(layer.register_forward_hook(keep))
         yield given
+
+
+def _called(layer: nn.Layer) -> Iterator[nn.Layer]:
+    """The layer; for one that is only a list of layers, those in it."""
+    if type(layer).forward is not nn.Layer.forward:
+        yield layer
+        return
+    for child in layer.children:
+        yield from _called(child)
 
 
 def _tensors(result: Any) -> Iterator[Tensor]:
@@ -161,7 +171,8 @@ def _pairs(lesson: Lesson, ours: Given, theirs: Given) -> list[tuple[Tensor, Ten
         if len(a) != len(b) or not a:
             raise ConfigError(
                 f"distil.losses: the student's layer '{student}' gives {len(a)} tensors and the teacher's '{teacher}' "
-                f"{len(b)}; both must give as many, and one or more: name layers that are called as such in training"
+                f"{len(b)}; both must give as many, and one or more: name layers that are called as such in training, "
+                "such as the layers within it"
             )
         found += zip(a, b, strict=True)
     return found

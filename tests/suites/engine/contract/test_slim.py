@@ -9,12 +9,19 @@ from suites.engine.contract.capabilities import processors, tasks
 from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.contract.task import Task
 from suites.nlp.processor import TextProcessor
-from suites.ocr.processor import LineProcessor, PageProcessor
+from suites.ocr.processor import DirectionProcessor, LineProcessor, PageProcessor
 from suites.video.sequence_processor import SequenceProcessor
 from tests.shipped import task_classes
 
 TASKS = task_classes()
-PROCESSORS = {*(task.processor_class for task in TASKS), TextProcessor, SequenceProcessor, PageProcessor, LineProcessor}
+PROCESSORS = {
+    *(task.processor_class for task in TASKS),
+    TextProcessor,
+    SequenceProcessor,
+    PageProcessor,
+    LineProcessor,
+    DirectionProcessor,
+}
 
 
 def protocols(*modules):

@@ -81,6 +81,7 @@ def test_it_goes_on_exactly_where_it_stopped(teacher, tmp_path):
     [
         ("mobilenetv2", ["{type: FSP, layers: {backbone.stem: backbone.stem, backbone.blocks.0: backbone.blocks.0}}"]),
         ("yolov3", ["{type: MaskedFeatures, layers: {neck: neck}}", "{type: Features, layers: {backbone: backbone}}"]),
+        ("yolov3", ["{type: Logits, layers: {head.outs: head.outs}, activation: none}"]),  # a list stands for its layers
         ("ssd", ["{type: Logits, layers: {head.cls_outs.0: head.cls_outs.0}, classes: 11}"]),
         ("faster_rcnn", ["{type: Features, layers: {neck: neck}}"]),
         (
@@ -118,6 +119,12 @@ def test_every_suite_s_networks_learn(tmp_path, name, written):
 def test_what_is_wrong_is_told(teacher, written, more, said):
     with pytest.raises(PaddockError, match=said):
         check_runs(read_config(teacher, [*STUDENT, lessons(*written, teacher=teacher), *more]))
+
+
+def test_a_layer_that_is_not_called_in_training_is_told(tmp_path):
+    run = write_run(tmp_path, "yolov3")
+    with pytest.raises(ConfigError, match="such as the layers within it"):
+        check_runs(read_config(run, [*SHORT, lessons("{type: Features, layers: {head: head}}", teacher=run)]))
 
 
 def test_a_teacher_of_another_suite_or_other_classes_is_told(teacher, tmp_path):
