@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Claim: an image network in 8 bits is 1.5 to 2 times as fast as in float32, and as fast as ONNX Runtime's on its file.
+"""Claim: an image network in 8 bits is 1.5 to 2 times as fast as in float32, and as fast as engines on its file.
 
     python benchmarks/int8_images.py [CASE ...] [--rounds 5] [--threads 2] [--peer-python PYTHON]
 
-Random weights, one image, static ranges: ours in float32 and in 8 bits, and ONNX Runtime on the same 8-bit network
-(QDQ) and on the float one, in turns on the same threads. PYTHON has onnxruntime installed; without it the peer is left
-out and said so.
+Random weights, one image, static ranges: ours in float32 and in 8 bits, and ONNX Runtime and OpenVINO on the same 8-bit
+network (QDQ) and on the float one, in turns on the same threads. PYTHON has onnxruntime installed, and openvino if it
+is to be compared; without onnxruntime both are left out and said so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from int8_turns import Peer, in_rounds, run_cases, timed, traced
+from common import has_modules
+from int8_turns import ENGINES, Peer, in_rounds, run_cases, timed, traced
 
 from framework.graph.ir import Program
 from framework.graph.passes import INFERENCE_PASSES
@@ -56,13 +57,14 @@ def measure(case: str, rounds: int, threads: int, python: str | None) -> dict[st
     whole = traced(net, INFERENCE_PASSES, {"x": x})
     ours = {"float": timed(whole, [x]), "int8": timed(small(whole), [x])}
     with tempfile.TemporaryDirectory() as name:
-        peer, folder = None, Path(name)
+        peers, folder = [], Path(name)
         if python is not None:
             theirs = traced(net, EXPORT_PASSES, {"x": x})
             export(theirs, folder / "float.onnx")
             export(small(theirs), folder / "int8.onnx")
-            peer = Peer(folder, {"x": x}, python, threads)
-        return {"case": case, "milliseconds": in_rounds(ours, peer, rounds), "least": least}
+            engines = [engine for engine in ENGINES if has_modules(python, engine)]
+            peers = [Peer(folder, {"x": x}, python, threads, engine=engine) for engine in engines]
+        return {"case": case, "milliseconds": in_rounds(ours, peers, rounds), "least": least}
 
 
 def main(words: list[str] | None = None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the 8-bit benchmarks share: ours and ONNX Runtime's sessions in turns, and the table of both."""
+"""What the 8-bit benchmarks share: ours and the sessions of ONNX Runtime and OpenVINO in turns, and their table."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,47 +23,71 @@ from framework.graph.ir import Program
 RUNS = 6  # of one competitor in a round; the median of all but the first counts
 PAUSE = 0.1  # seconds before a turn: the threads of the one before spin for a while
 
+# `opened(path)` of each engine gives what runs a file on `feeds` with `threads`.
+ENGINES = {
+    "onnxruntime": """
+import onnxruntime as ort
+options = ort.SessionOptions()
+options.intra_op_num_threads = threads
+def opened(path):
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, feeds)
+""",
+    "openvino": """
+import openvino
+hints = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+def opened(path):
+    model = openvino.compile_model(path, "CPU", hints)
+    return lambda: model(feeds)
+""",
+}
+
 # Times one of two files on each line of input; answers with a line of milliseconds.
 PEER = """
 import statistics, sys, time
 import numpy as np
-import onnxruntime as ort
-options = ort.SessionOptions()
-options.intra_op_num_threads, runs = int(sys.argv[3]), int(sys.argv[4])
-sessions = {n: ort.InferenceSession(p, options, providers=["CPUExecutionProvider"])
-            for n, p in (("int8", sys.argv[1]), ("float", sys.argv[2]))}
-feeds = dict(np.load(sys.argv[5]))
-for s in sessions.values():
-    s.run(None, feeds)
+threads, runs, feeds = int(sys.argv[3]), int(sys.argv[4]), dict(np.load(sys.argv[5]))
+{engine}
+calls = {{"int8": opened(sys.argv[1]), "float": opened(sys.argv[2])}}
+for call in calls.values():
+    call()
 print("ready", flush=True)
 for name in sys.stdin:
     times = []
     for _ in range(runs):
         start = time.perf_counter()
-        sessions[name.strip()].run(None, feeds)
+        calls[name.strip()]()
         times.append(time.perf_counter() - start)
     print(statistics.median(times[1:]) * 1e3, flush=True)
 """
 
 
 class Peer:
-    """A process with ONNX Runtime's sessions on `int8.onnx` and `float.onnx` of a folder.
+    """A process with an engine's sessions on `int8.onnx` and `float.onnx` of a folder.
 
     Args:
         folder: with the files; feeds are put beside them.
         feeds: inputs of both, by name.
-        python: an interpreter that has onnxruntime.
+        python: an interpreter that has the engine.
         threads: of each session.
         before: Python code that it runs first, such as what makes one file of the other.
+        engine: one of `ENGINES`.
     """
 
     def __init__(
-        self, folder: Path, feeds: Mapping[str, np.ndarray], python: str, threads: int, before: str = ""
+        self,
+        folder: Path,
+        feeds: Mapping[str, np.ndarray],
+        python: str,
+        threads: int,
+        before: str = "",
+        engine: str = "onnxruntime",
     ) -> None:
+        self.engine = engine
         np.savez(folder / "feeds.npz", **feeds)  # type: ignore[arg-type]
         words = [folder / "int8.onnx", folder / "float.onnx", threads, RUNS, folder / "feeds.npz"]
         self._process = subprocess.Popen(
-            [python, "-c", before + PEER, *map(str, words)],
+            [python, "-c", before + PEER.format(engine=ENGINES[engine]), *map(str, words)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -75,7 +100,7 @@ class Peer:
         while line := self._process.stdout.readline().strip():  # what runs before may print a warning first
             if not wanted or line == wanted:
                 return line
-        raise RuntimeError("ONNX Runtime's process ended")
+        raise RuntimeError(f"{self.engine}'s process ended")
 
     def milliseconds(self, name: str) -> float:
         """The median of some runs of "int8" or "float"."""
@@ -114,17 +139,17 @@ def timed(whole: Program, arrays: Iterable[np.ndarray]) -> Callable[[], float]:
     return milliseconds
 
 
-def in_rounds(ours: Mapping[str, Callable[[], float]], peer: Peer | None, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of "int8" and "float", ours and those of the peer, which is closed, in turns."""
-    competitors = dict(ours)
-    if peer is not None:
-        competitors |= {f"onnxruntime {n}": lambda n=n: peer.milliseconds(n) for n in ("int8", "float")}  # type: ignore[misc]
+def in_rounds(ours: Mapping[str, Callable[[], float]], peers: Iterable[Peer], rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of "int8" and "float", ours and those of the peers, which are closed, in turns."""
+    competitors, peers = dict(ours), list(peers)
+    for peer in peers:
+        competitors |= {f"{peer.engine} {n}": partial(peer.milliseconds, n) for n in ("int8", "float")}
     found: dict[str, list[float]] = {name: [] for name in competitors}
     for _ in range(rounds):
         for name, run in competitors.items():
             time.sleep(PAUSE)
             found[name].append(run())
-    if peer is not None:
+    for peer in peers:
         peer.close()
     return found
 
@@ -138,7 +163,8 @@ def row(r: Mapping[str, Any]) -> str:
         return spread([other / mine for other, mine in pairs])
 
     cells = [spread(found["int8"]), spread(found["float"]), ratio("float"), str(r["least"])]
-    cells += [spread(found.get("onnxruntime int8", [])), ratio("onnxruntime int8"), ratio("onnxruntime float")]
+    for engine in ENGINES:
+        cells += [spread(found.get(f"{engine} int8", [])), ratio(f"{engine} int8"), ratio(f"{engine} float")]
     return "| " + " | ".join([r["case"], *cells]) + " |"
 
 
@@ -176,7 +202,9 @@ def run_cases(
     if python is None:
         lacking = f"pip install {' '.join(modules)}, and see --peer-python"
         print(f"ONNX Runtime is left out: {a.peer_python} lacks it; {lacking}", file=sys.stderr)
-    head = ("case", "int8, ms", "float32, ms", "ratio", "at least", "ONNX Runtime int8, ms", "ratio", "to its float32")
+    head = ["case", "int8, ms", "float32, ms", "ratio", "at least"]
+    for engine in ("ONNX Runtime", "OpenVINO"):
+        head += [f"{engine} int8, ms", "ratio", "to its float32"]
     print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
     results = []
     for case in a.cases or known:

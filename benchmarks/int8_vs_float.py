@@ -55,13 +55,13 @@ def measure(case: str, rounds: int, threads: int, python: str | None) -> dict[st
     whole = traced(lambda ids, offsets: model(ids, offsets)[0], INFERENCE_PASSES, ragged)
     ours = {"float": timed(whole, ragged.values()), "int8": timed(quantize(whole), ragged.values())}
     with tempfile.TemporaryDirectory() as place:
-        peer, folder = None, Path(place)
+        peers, folder = [], Path(place)
         if python is not None:
             padded = {key: given[key] for key in ("ids", "mask")}
             theirs = traced(lambda ids, mask: model.padded(ids, mask)[0], EXPORT_PASSES, padded)
             export(theirs, folder / "float.onnx")
-            peer = Peer(folder, padded, python, threads, QUANTIZED)
-        return {"case": case, "milliseconds": in_rounds(ours, peer, rounds), "least": AT_LEAST}
+            peers = [Peer(folder, padded, python, threads, QUANTIZED)]
+        return {"case": case, "milliseconds": in_rounds(ours, peers, rounds), "least": AT_LEAST}
 
 
 def main(words: list[str] | None = None) -> list[dict[str, Any]]:

@@ -45,8 +45,8 @@ def measure(path: Path, size: int, rounds: int, threads: int, python: str | None
     with tempfile.TemporaryDirectory() as folder:
         for name in ("int8", "float"):
             shutil.copy(path, Path(folder, f"{name}.onnx"))
-        peer = None if python is None else Peer(Path(folder), {port.name: x}, python, threads)
-        return {"case": path.name, "milliseconds": in_rounds(ours, peer, rounds)}
+        peers = [] if python is None else [Peer(Path(folder), {port.name: x}, python, threads)]
+        return {"case": path.name, "milliseconds": in_rounds(ours, peers, rounds)}
 
 
 def row(result: dict[str, Any]) -> str:
