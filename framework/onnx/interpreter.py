@@ -389,9 +389,19 @@ def _refuse_gigabytes(node: Node, inputs: Sequence[Any]) -> None:
     elif node.op == "MatMul" and len(shapes) == 2 and all(shapes):
         size = math.prod(shapes[0][:-1]) * shapes[1][-1]
     elif node.op.startswith("Gather") and len(shapes) == 2 and shapes[0]:
-        size = math.prod(shapes[1]) * (math.prod(shapes[0][1:]) if node.op != "GatherElements" else 1)
+        size = _gathered(node, *shapes)
     if size > 16 * sum(map(math.prod, shapes)):
         node.limit([size])
+
+
+def _gathered(node: Node, shape: tuple[int, ...], indices: tuple[int, ...]) -> int:
+    """Elements that a node of the Gather family gives at most."""
+    if node.op == "Gather":
+        axis = node.attr("axis", 0) % len(shape)
+        return math.prod(indices) * math.prod(shape[:axis]) * math.prod(shape[axis + 1 :])
+    if node.op == "GatherND" and indices:
+        return math.prod(indices[:-1]) * math.prod(shape[node.attr("batch_dims", 0) + indices[-1] :])
+    return math.prod(indices)
 
 
 def _meant(proto: NodeProto, version: int) -> tuple[int, NodeProto]:

@@ -94,6 +94,12 @@ GIGABYTES = {
     ),
     "Pad": ([node("Pad", ["x", "s"], ["y"])], {"s": np.array([0, 2**40])}),
     "OneHot": ([node("OneHot", ["i", "d", "v"], ["y"])], {"i": np.array([1]), "d": np.array([2**40]), "v": weights(2)}),
+    "Gather": ([node("Gather", ["r", "i"], ["y"])], {"r": weights(1, 2**16), "i": np.zeros(2**16, np.int64)}),
+    "Gather of the last axis": (
+        [node("Gather", ["r", "i"], ["y"], axis=-1)],
+        {"r": weights(2**16, 1), "i": np.zeros(2**16, np.int64)},
+    ),
+    "GatherND": ([node("GatherND", ["r", "i"], ["y"])], {"r": weights(1, 2**16), "i": np.zeros((2**16, 1), np.int64)}),
     "sum of a row and a column": ([node("Add", ["r", "c"], ["y"])], {"r": weights(1, 2**16), "c": weights(2**16, 1)}),
 }
 
@@ -105,6 +111,24 @@ def test_a_node_that_makes_gigabytes_is_refused(nodes, constants):
         load(proto)
     with pytest.raises(NotSupportedError, match="at most 67108864 elements are allowed"):
         Session(open_model(proto)).run([weights(1)])
+
+
+@pytest.mark.parametrize(
+    ("op", "indices", "attributes", "shape"),
+    [
+        ("Gather", np.arange(2**14), {"axis": 1}, (1, 2**14)),
+        ("Gather", np.arange(2**14), {"axis": -1}, (1, 2**14)),
+        ("GatherND", np.stack([np.zeros(2**14, np.int64), np.arange(2**14)], axis=1), {}, (2**14,)),
+        ("GatherND", np.arange(2**14).reshape(1, -1, 1), {"batch_dims": 1}, (1, 2**14)),
+        ("GatherElements", np.arange(2**14).reshape(1, -1), {"axis": 1}, (1, 2**14)),
+    ],
+)
+def test_an_axis_that_indices_go_along_is_not_counted_twice(op, indices, attributes, shape):
+    table = weights(1, 2**14)
+    proto = model([node(op, ["x", "i"], ["y"], **attributes)], {"x": [1, 2**14]}, ["y"], {"i": indices})
+    with limits.allow(elements=2**14, element_growth=1):
+        (found,) = Session(open_model(proto)).run([table])
+    np.testing.assert_array_equal(found, table.reshape(shape))
 
 
 def test_an_input_of_gigabytes_is_refused():

@@ -81,7 +81,10 @@ def test_it_goes_on_exactly_where_it_stopped(teacher, tmp_path):
     [
         ("mobilenetv2", ["{type: FSP, layers: {backbone.stem: backbone.stem, backbone.blocks.0: backbone.blocks.0}}"]),
         ("yolov3", ["{type: MaskedFeatures, layers: {neck: neck}}", "{type: Features, layers: {backbone: backbone}}"]),
-        ("yolov3", ["{type: Logits, layers: {head.outs: head.outs}, activation: none}"]),  # a list stands for its layers
+        (
+            "yolov3",
+            ["{type: Logits, layers: {head.outs: head.outs}, activation: none}"],
+        ),  # a list stands for its layers
         ("ssd", ["{type: Logits, layers: {head.cls_outs.0: head.cls_outs.0}, classes: 11}"]),
         ("faster_rcnn", ["{type: Features, layers: {neck: neck}}"]),
         (

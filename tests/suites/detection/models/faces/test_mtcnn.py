@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from framework import nn, no_grad, tensor
+from framework.control import cond
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
-from suites.detection.models.faces import MTCNN
+from suites.detection.models.faces import MTCNN, mtcnn
 from suites.detection.models.faces.cascade import output_net, proposal_net, refine_net
 from suites.engine.weights import rename
 from tests.suites.detection.models.faces.test_areas import by_area
-from tests.suites.detection.models.helpers import images_of, targets_of
+from tests.suites.detection.models.helpers import assert_exports, assert_exports_to_onnx, images_of, targets_of
 
 SIDE = 64
 LEAST = (0.5, 0.3, 0.3)
@@ -101,6 +102,25 @@ def test_its_stages_are_those_of_a_plain_loop():
             np.testing.assert_allclose(found.boxes.numpy()[n, :count], boxes, atol=1e-3)
             np.testing.assert_allclose(found.landmarks.numpy()[n, :count], points, atol=1e-3)
             assert (found.scores.numpy()[n, count:] == 0).all()
+
+
+@pytest.mark.parametrize(("proposals", "candidates"), [(70, 40), (8, 3)])
+def test_it_exports_however_its_pieces_fall(tmp_path, proposals, candidates):
+    model = drawn(proposals=proposals, candidates=candidates)
+    assert_exports(model, tmp_path, [(SIDE, SIDE)])
+    assert_exports_to_onnx(model, tmp_path, (SIDE, SIDE))
+
+
+def test_a_piece_without_a_box_is_not_looked_at(monkeypatch):
+    looked = []
+    monkeypatch.setattr(
+        mtcnn, "cond", lambda pred, yes, no, *rest: looked.append(bool(pred)) or cond(pred, yes, no, *rest)
+    )
+    model = MTCNN(SIDE, thresholds=(1.0, 1.0, 1.0))
+    nn.init.initialize(model, 0)
+    with no_grad():
+        model.detect(tensor(images_of(1, (SIDE, SIDE))))
+    assert looked and not any(looked)
 
 
 def test_a_picture_without_a_face_has_none():
