@@ -40,7 +40,9 @@ def pictures(count: int) -> np.ndarray:
     with zipfile.ZipFile(real_data("faces/mask_faces/mask_faces.zip")) as archive:
         names = sorted(n for n in archive.namelist() if n.lower().endswith((".jpg", ".jpeg", ".png")))
         for canvas, name in zip(found, names, strict=False):
-            image = cv2.imdecode(np.frombuffer(archive.read(name), np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+            bgr = cv2.imdecode(np.frombuffer(archive.read(name), np.uint8), cv2.IMREAD_COLOR)
+            assert bgr is not None, name
+            image = bgr[..., ::-1]
             factor = SIDE / max(image.shape[:2])
             width, height = (min(SIDE, max(1, round(side * factor))) for side in image.shape[1::-1])
             scaled = cv2.resize(np.ascontiguousarray(image), (width, height), interpolation=cv2.INTER_AREA)

@@ -27,6 +27,9 @@ class CascadeNet(nn.Layer):
         shapes: (kernel, channels, window or 0) of each convolution.
         hidden: the features of a linear layer behind them, (in, out); None for outputs at each place.
         outputs: width of each output; the first are two logits, of no face and of a face.
+
+    Attributes:
+        widths: numbers that each output of `forward` has of a cut.
     """
 
     schemes: tuple[str, ...] = (SCHEME,)
@@ -35,6 +38,7 @@ class CascadeNet(nn.Layer):
         self, shapes: Sequence[tuple[int, int, int]], hidden: tuple[int, int] | None, outputs: Sequence[int]
     ) -> None:
         super().__init__()
+        self.widths = (1, *outputs[1:])
         channels = 3
         self.convs, self.acts = nn.LayerList(), nn.LayerList()
         for kernel, out, _ in shapes:

@@ -138,8 +138,7 @@ class MTCNN(Detector):
         there = ops.logical_and(ops.all(high > low, axes=(2,)), found.scores > 0.0)
         count = self._proposals if net is self.refine else self._candidates
         boxes = ops.concat([low, high], axis=2)
-        widths = [1, *(out.out_features for out in net.outs[1:])]
-        faces, *others = _in_pieces(lambda boxes: net(areas.cuts(boxes, side)), widths, boxes, there, count)
+        faces, *others = _in_pieces(lambda boxes: net(areas.cuts(boxes, side)), net.widths, boxes, there, count)
         sure = ops.logical_and(there, faces[..., 0] > least)
         return replace(found, scores=ops.where(sure, faces[..., 0], 0.0)), others
 
