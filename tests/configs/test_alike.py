@@ -65,7 +65,9 @@ def test_a_picture_is_shown_to_a_network_as_if_it_were_alone(name, tmp_path, mon
         return
     seen = {}
     for batch in batches_of(processor, items):
-        seen |= {item: row(batch, task.eval_inputs, k) for k, item in enumerate(batch[POSITIONS])}
+        seen |= {
+            item: row(batch, task.eval_inputs, k) for k, item in enumerate(batch.get(POSITIONS, range(len(items))))
+        }
     assert sorted(seen) == list(range(len(items)))
     for number, item in enumerate(items):
         (batch,) = batches_of(processor, [item])

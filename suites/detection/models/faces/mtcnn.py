@@ -6,7 +6,7 @@ Letters: N pictures of H = W pixels, P proposals, D detections, L = 5 points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from framework import ops, tensor
 from framework.autograd.tape import no_grad
-from framework.control import cond, scan
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
 from framework.tensors import Tensor
 from suites.detection.matching import rows_of
@@ -22,6 +21,7 @@ from suites.detection.models.base import Detections, Detector, PostProcess, Targ
 from suites.detection.models.faces.areas import Areas
 from suites.detection.models.faces.cascade import CELL, LAST, REFINED, CascadeNet, output_net, proposal_net, refine_net
 from suites.detection.models.one_stage import full_sizes
+from suites.detection.models.pieces import in_pieces
 from suites.engine.registry import register
 from suites.engine.weights import start_from
 from suites.vision.pose import FACE_POINTS
@@ -29,7 +29,7 @@ from suites.vision.pose import FACE_POINTS
 FILES = ("pnet.pt", "rnet.pt", "onet.pt")
 _STRIDE = 2  # pixels from one place of the first network to the next
 _AT_ONE_SCALE, _OVERLAP = 0.5, 0.7  # from which on the worse of two boxes is left out
-_PIECE = 32  # cuts that a network looks at in one go
+_TOGETHER = 32  # cuts that a network looks at in one go
 _A_PIXEL = np.array([0, 0, 1, 1])  # a box for what is no proposal
 _ROUNDS = 16  # which settle chains of so many boxes, each on the next one
 
@@ -138,40 +138,15 @@ class MTCNN(Detector):
         there = ops.logical_and(ops.all(high > low, axes=(2,)), found.scores > 0.0)
         count = self._proposals if net is self.refine else self._candidates
         boxes = ops.concat([low, high], axis=2)
-        faces, *others = _in_pieces(lambda boxes: net(areas.cuts(boxes, side)), net.widths, boxes, there, count)
+
+        def looked(boxes: Tensor, there: Tensor) -> list[Tensor]:
+            whole = ops.where(ops.expand_dims(there, axis=2), boxes, tensor(_A_PIXEL))
+            return net(areas.cuts(whole, side))
+
+        shapes = [(width,) for width in net.widths]
+        faces, *others = in_pieces(looked, shapes, boxes, there, count, _TOGETHER)
         sure = ops.logical_and(there, faces[..., 0] > least)
         return replace(found, scores=ops.where(sure, faces[..., 0], 0.0)), others
-
-
-def _in_pieces(
-    net: Callable[[Tensor], Sequence[Tensor]], widths: Sequence[int], boxes: Tensor, there: Tensor, count: int
-) -> list[Tensor]:
-    """What a network says of boxes int64 [N, count, 4], [N, count, width] each: of a piece of them at a time.
-
-    A piece of which no box is `there`, bool [N, count], is not looked at and has zeros: most pictures have few faces.
-    """
-    pieces = -(-count // _PIECE)
-    pads = (0, 0, 0, pieces * _PIECE - count, 0, 0)
-
-    def divided(x: Tensor) -> Tensor:
-        parts = ops.reshape(ops.pad(x, pads=pads), shape=(0, pieces, _PIECE, -1))
-        return ops.transpose(parts, perm=(1, 0, 2, 3))
-
-    def seen(piece: Tensor, real: Tensor) -> tuple[Tensor, ...]:
-        given = net(ops.where(real > 0, piece, tensor(_A_PIXEL)))
-        return tuple(ops.reshape(x, shape=(-1, _PIECE, width)) for x, width in zip(given, widths, strict=True))
-
-    def nothing(piece: Tensor, real: Tensor) -> tuple[Tensor, ...]:
-        none = ops.cast(real * 0, dtype="float32")
-        return tuple(none * tensor(np.zeros(width, np.float32)) for width in widths)
-
-    def step(_: tuple[Tensor, ...], rows: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        return (), cond(ops.any(rows[1] > 0), seen, nothing, *rows)
-
-    columns = (divided(boxes), divided(ops.expand_dims(ops.cast(there, dtype="int64"), axis=2)))
-    _, found = scan(step, (), columns)
-    joined = (ops.reshape(ops.transpose(x, perm=(1, 0, 2, 3)), shape=(0, pieces * _PIECE, -1)) for x in found)
-    return [x[:, :count] for x in joined]
 
 
 def _scales(size: int, min_face: int, factor: float) -> list[float]:

@@ -14,6 +14,7 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.detection.matching import rows_of
 from suites.detection.models.base import Detections
+from suites.detection.models.pieces import in_pieces
 from suites.detection.models.rcnn.regions import RegionPool, Regions
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
@@ -35,6 +36,8 @@ class KeypointHead(nn.Layer):
         convs: how many there are.
         pool: what is read of the maps; a heatmap has four times its size.
         pose: the points, by default COCO's 17 of a person.
+        together: detections of an image that it looks at in one go when it predicts; those that are not there cost
+            nothing beyond the last one's. Null for all at once, without control flow: for pruning and static 8 bits.
     """
 
     up_weight: Tensor
@@ -48,11 +51,15 @@ class KeypointHead(nn.Layer):
         convs: int = 8,
         pool: RegionPool = _POOL,
         pose: Pose = COCO_PERSON,
+        together: int | None = 10,
     ) -> None:
         super().__init__()
+        if together is not None and together < 1:
+            raise AttributeValueError(f"KeypointHead: together is {together}; it must be 1 or more, or null for all")
         if width < 1 or convs < 1:
             raise AttributeValueError(f"KeypointHead: width is {width} and convs {convs}; both must be 1 or more")
         self.pool, self.pose = pool, pose
+        self._together = together
         self.strides = tuple(strides)
         start = nn.init.Kaiming("normal")
         channels = [in_channels[0], *[width] * (convs - 1)]
@@ -105,9 +112,18 @@ class KeypointHead(nn.Layer):
 
     def detect(self, maps: Sequence[Tensor], found: Detections, rows: int) -> Detections:
         """The detections with heatmaps float32 [N, D, 4S, 4S, L]; `rows` is D."""
-        side, count = 4 * self.pool.size, len(self.pose.names)
-        heatmaps = self(self.pool(maps, self.strides, found.boxes, found.counts))
-        return replace(found, heatmaps=ops.reshape(heatmaps, shape=(-1, rows, side, side, count)))
+        shape = (4 * self.pool.size, 4 * self.pool.size, len(self.pose.names))
+        if self._together is None:
+            heatmaps = self(self.pool(maps, self.strides, found.boxes, found.counts))
+            return replace(found, heatmaps=ops.reshape(heatmaps, shape=(-1, rows, *shape)))
+
+        def looked(boxes: Tensor, there: Tensor) -> list[Tensor]:
+            counts = ops.sum(ops.cast(there, "int32"), axes=(1,))  # those that are there stand first
+            return [self(self.pool(maps, self.strides, boxes, counts))]
+
+        there = ops.positions(found.scores, axis=1) < ops.expand_dims(ops.cast(found.counts, "int64"), axis=1)
+        (heatmaps,) = in_pieces(looked, [shape], found.boxes, there, rows, min(self._together, rows))
+        return replace(found, heatmaps=heatmaps)
 
 
 register_role("keypoint_head", KeypointHead, supplied=("in_channels", "strides"), doc="Regions to heatmaps of points.")

@@ -8,7 +8,7 @@ import pytest
 from framework import nn, no_grad, optim, tensor
 from framework.errors import AttributeValueError
 from framework.random import seed
-from suites.detection.models.base import PostProcess, Targets
+from suites.detection.models.base import Detections, PostProcess, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.rcnn import RPN, BoxHead, RegionSampler
 from suites.detection.models.rcnn.detectors import KeypointRCNN
@@ -131,3 +131,26 @@ def test_it_learns_where_a_bright_pixel_lies():
 
 def test_it_is_exported(tmp_path):
     assert_exports(tiny(), tmp_path)
+
+
+@pytest.mark.parametrize("together", [1, 2, 4, 50])
+def test_heatmaps_do_not_depend_on_how_many_are_looked_at_together(together):
+    maps = [tensor(RNG.standard_normal((2, 16 // s, 24 // s, 8)).astype(np.float32)) for s in (1, 2)]
+    low = RNG.uniform(0, 30, (2, 4, 2)).astype(np.float32)
+    boxes, counts = np.concatenate([low, low + 20], axis=2), np.array([3, 1], np.int32)
+    found = Detections(
+        tensor(boxes), tensor(np.ones((2, 4), np.float32)), tensor(np.zeros((2, 4), np.int64)), tensor(counts)
+    )
+    heatmaps = []
+    for size in (None, together):
+        head = KeypointHead((8, 8), (4, 8), width=8, convs=1, pool=RegionPool(4), pose=POSE, together=size)
+        nn.init.initialize(head, 1)
+        with no_grad():
+            heatmaps.append(head.detect(maps, found, 4).heatmaps.numpy())
+    for n, count in enumerate(counts):
+        np.testing.assert_allclose(heatmaps[1][n, :count], heatmaps[0][n, :count], rtol=1e-5, atol=1e-6)
+
+
+def test_no_detection_at_a_time_is_an_error():
+    with pytest.raises(AttributeValueError, match="together is 0; it must be 1 or more, or null for all"):
+        KeypointHead((8,), (4,), together=0)

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from framework import nn, no_grad, tensor
-from framework.control import cond
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
-from suites.detection.models.faces import MTCNN, mtcnn
+from suites.detection.models.faces import MTCNN
 from suites.detection.models.faces.cascade import output_net, proposal_net, refine_net
 from suites.engine.weights import rename
 from tests.suites.detection.models.faces.test_areas import by_area
@@ -109,18 +108,6 @@ def test_it_exports_however_its_pieces_fall(tmp_path, proposals, candidates):
     model = drawn(proposals=proposals, candidates=candidates)
     assert_exports(model, tmp_path, [(SIDE, SIDE)])
     assert_exports_to_onnx(model, tmp_path, (SIDE, SIDE))
-
-
-def test_a_piece_without_a_box_is_not_looked_at(monkeypatch):
-    looked = []
-    monkeypatch.setattr(
-        mtcnn, "cond", lambda pred, yes, no, *rest: looked.append(bool(pred)) or cond(pred, yes, no, *rest)
-    )
-    model = MTCNN(SIDE, thresholds=(1.0, 1.0, 1.0))
-    nn.init.initialize(model, 0)
-    with no_grad():
-        model.detect(tensor(images_of(1, (SIDE, SIDE))))
-    assert looked and not any(looked)
 
 
 def test_a_picture_without_a_face_has_none():

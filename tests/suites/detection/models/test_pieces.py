@@ -1,0 +1,42 @@
+"""Rows that are looked at in pieces get what they get all at once; pieces without a row are left out."""
+
+import numpy as np
+import pytest
+
+import framework
+from framework import no_grad, ops, tensor
+from suites.detection.models.pieces import in_pieces
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(("rows", "together"), [(7, 3), (6, 3), (2, 5), (4, 1), (5, 5)])
+def test_what_is_said_of_a_row_does_not_depend_on_the_pieces(rows, together, traced):
+    rng = np.random.default_rng(rows)
+    boxes, there = rng.random((2, rows, 4)).astype(np.float32), rng.random((2, rows)) < 0.3
+
+    def part(boxes, real):
+        flat = ops.reshape(boxes, shape=(-1, 4))
+        return [ops.sum(flat, axes=(1,)) + 1.0, ops.reshape(flat, shape=(-1, 2, 2)) * 2.0]
+
+    def run(boxes, there):
+        return in_pieces(part, [(), (2, 2)], boxes, there, rows, together)
+
+    with no_grad():
+        sums, twice = (framework.program(run) if traced else run)(tensor(boxes), tensor(there))
+    pieces = [there[:, k : k + together].any() for k in range(0, rows, together)]
+    seen = np.repeat(pieces, together)[:rows]
+    np.testing.assert_allclose(sums.numpy(), np.where(seen, boxes.sum(axis=2) + 1, 0), rtol=1e-6)
+    np.testing.assert_array_equal(twice.numpy(), np.where(seen[:, None, None], boxes.reshape(2, rows, 2, 2) * 2, 0))
+
+
+def test_a_piece_without_a_row_is_not_looked_at():
+    looked = []
+
+    def part(boxes, real):
+        looked.append(real.numpy().tolist())
+        return [ops.reshape(boxes, shape=(-1, 4))]
+
+    there = np.array([[False, False, True, False], [False, False, True, True]])
+    with no_grad():
+        in_pieces(part, [(4,)], tensor(np.ones((2, 4, 4), np.float32)), tensor(there), 4, 2)
+    assert looked == [[[True, False], [True, True]]]
