@@ -5,6 +5,8 @@
 // signed ones; else two numbers of 16 bits a lane are multiplied and added (vpmaddwd, smlal). The byte product of older
 // sets, vpmaddubsw, saturates: not used.
 #pragma once
+#include <bit>
+
 #include "cpu/vec/vec.h"
 
 #if defined(__aarch64__) && defined(__linux__)
@@ -22,6 +24,45 @@ PADDOCK_INLINE void store_int32s(Int32s x, void* p) { *static_cast<UnalignedInt3
 
 typedef uint8_t Bytes __attribute__((vector_size(kVecBytes)));
 typedef uint8_t UnalignedBytes __attribute__((vector_size(kVecBytes), aligned(1), may_alias));
+
+// A byte and a word of each lane.
+typedef uint8_t LaneBytes __attribute__((vector_size(kVecBytes / 4)));
+typedef int16_t LaneWords __attribute__((vector_size(kVecBytes / 2)));
+
+// Integers in [0, 255] as bytes, those in [-32768, 32767] as words, and bytes as integers. Written out where compilers
+// take the lanes one by one.
+PADDOCK_INLINE LaneBytes narrowed_to_bytes(Int32s q) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  const __m128i lows = _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m256i each = _mm256_shuffle_epi8((__m256i)q, _mm256_broadcastsi128_si256(lows));
+  const __m128i all = _mm_unpacklo_epi32(_mm256_castsi256_si128(each), _mm256_extracti128_si256(each, 1));
+  return std::bit_cast<LaneBytes>(_mm_cvtsi128_si64(all));
+#elif defined(__SSE2__) && !defined(__AVX512F__)
+  const __m128i words = _mm_packs_epi32((__m128i)q, (__m128i)q);
+  return std::bit_cast<LaneBytes>(_mm_cvtsi128_si32(_mm_packus_epi16(words, words)));
+#else
+  return __builtin_convertvector(q, LaneBytes);
+#endif
+}
+
+PADDOCK_INLINE LaneWords narrowed_to_words(Int32s q) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  const __m256i twice = _mm256_packs_epi32((__m256i)q, (__m256i)q);
+  return (LaneWords)_mm256_castsi256_si128(_mm256_permute4x64_epi64(twice, 0x08));
+#elif defined(__SSE2__) && !defined(__AVX512F__)
+  return std::bit_cast<LaneWords>(_mm_cvtsi128_si64(_mm_packs_epi32((__m128i)q, (__m128i)q)));
+#else
+  return __builtin_convertvector(q, LaneWords);
+#endif
+}
+
+PADDOCK_INLINE Int32s widened(LaneBytes bytes) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  return (Int32s)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(std::bit_cast<int64_t>(bytes)));
+#else
+  return __builtin_convertvector(bytes, Int32s);
+#endif
+}
 
 // The first n of kVecBytes bytes (0 < n <= kVecBytes); lanes beyond them hold anything. `end` is where readable memory
 // ends.

@@ -15,8 +15,6 @@ constexpr int64_t kTasksWanted = 32;          // enough to even out the threads 
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
 constexpr int64_t kCopy = 16;                 // bytes that a short copy moves at a time
 
-typedef int16_t LaneWords __attribute__((vector_size(kVecBytes / 2)));
-
 template <class D>
 class PixelProduct {
   using Row = typename D::Row;
@@ -107,14 +105,11 @@ class PixelProduct {
   }
 
   void finish(const int32_t* sums, int64_t width, int64_t m, int64_t count, int64_t channel, int64_t lanes) const {
-    const bool plain = conv_.end.plain();
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t at = (m + i) * g_.K + channel;
-      if (plain)
-        finish_sums<true>(conv_.end, sums + i * width, channel, lanes, at);
-      else
-        finish_sums<false>(conv_.end, sums + i * width, channel, lanes, at);
-    }
+    const int64_t at = m * g_.K + channel;
+    if (conv_.end.plain())
+      finish_rows<true>(conv_.end, sums, width, count, channel, lanes, at, g_.K);
+    else
+      finish_rows<false>(conv_.end, sums, width, count, channel, lanes, at, g_.K);
   }
 
   // A pixel of y: its place, and where tap (0, 0) of its window lies.
@@ -215,7 +210,7 @@ void convolve(const Int8Conv& conv) {
 void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to) {
   const auto most = static_cast<float>(conv.x_most);
   const auto put = [&](Int32s q, int64_t at, int64_t lanes) {
-    const LaneWords words = __builtin_convertvector(q, LaneWords);
+    const LaneWords words = narrowed_to_words(q);
     if (lanes == Vec<float>::kSize)
       std::memcpy(to + at, &words, sizeof words);
     else

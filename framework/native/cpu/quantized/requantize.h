@@ -13,7 +13,6 @@
 
 namespace paddock::cpu {
 
-typedef uint8_t LaneBytes __attribute__((vector_size(kVecBytes / 4)));
 typedef uint8_t UnalignedLaneBytes __attribute__((vector_size(kVecBytes / 4), aligned(1), may_alias));
 
 // The values of a row of y, in steps of y (of 1 where y is float32), as they are cut and rounded.
@@ -54,7 +53,7 @@ PADDOCK_INLINE Vec<float> cut(Vec<float> v, float low, float high) {
 PADDOCK_INLINE Vec<float> to_float(Int32s x) { return {__builtin_convertvector(x, Vec<float>::Native)}; }
 
 PADDOCK_INLINE void store_bytes(Int32s q, uint8_t* to, int64_t lanes) {
-  const LaneBytes bytes = __builtin_convertvector(q, LaneBytes);
+  const LaneBytes bytes = narrowed_to_bytes(q);
   if (lanes >= Vec<float>::kSize) {
     *reinterpret_cast<UnalignedLaneBytes*>(to) = bytes;
   } else if (Vec<float>::kSize > 8 && lanes == 8) {
@@ -70,7 +69,7 @@ PADDOCK_INLINE Vec<float> load_unsigned(const uint8_t* p, int64_t lanes) {
     bytes = *reinterpret_cast<const UnalignedLaneBytes*>(p);
   else
     std::memcpy(&bytes, p, static_cast<size_t>(lanes));
-  return to_float(__builtin_convertvector(bytes, Int32s));
+  return to_float(widened(bytes));
 }
 
 // Gives `put(integers, place, lanes)` all of x in steps of `scale`, halves to even, cut to [low, high], with `zero`
@@ -113,24 +112,41 @@ PADDOCK_INLINE void finish_value(const Requantize& r, Vec<float> v, int64_t at, 
     store_bytes(rounded(cut(v, r.lowest(), r.highest()), r.zero), r.y8 + at, lanes);
 }
 
-// `lanes` sums of channels from `channel` on, which go to y from `at` on.
+// Rows of `lanes` sums each, `width` apart, of channels from `channel` on. They go to y from `at` on, `stride` apart.
 template <bool kPlain>
-PADDOCK_INLINE void finish_sums(const Requantize& r, const int32_t* sums, int64_t channel, int64_t lanes, int64_t at) {
+PADDOCK_INLINE void finish_rows(const Requantize& r, const int32_t* sums, int64_t width, int64_t rows, int64_t channel,
+                                int64_t lanes, int64_t at, int64_t stride) {
   constexpr int64_t kLanes = Vec<float>::kSize;
-  const float low = r.low(), high = r.high();
   if constexpr (!kPlain)
     if (r.sums) {
-      std::memcpy(r.sums + at, sums, static_cast<size_t>(lanes) * sizeof(int32_t));
+      for (int64_t i = 0; i < rows; ++i)
+        std::memcpy(r.sums + at + i * stride, sums + i * width, static_cast<size_t>(lanes) * sizeof(int32_t));
       return;
     }
-  for (int64_t j = 0; j < lanes; j += kLanes) {
-    const Vec<float> v = to_float(load_int32s(sums + j)) * Vec<float>::load(r.factor + channel + j) +
-                         Vec<float>::load(r.bias + channel + j);
-    if constexpr (kPlain)
-      store_bytes(rounded(cut(v, low, high), r.zero), r.y8 + at + j, lanes - j);
-    else
-      finish_value(r, v, at + j, lanes - j);
+  // Kept here, since a byte that is written might be one of r's.
+  const float *factor = r.factor + channel, *bias = r.bias + channel;
+  const float low = r.low(), high = r.high();
+  const int32_t zero = r.zero;
+  const auto value = [&](int64_t j) {
+    return to_float(load_int32s(sums + j)) * Vec<float>::load(factor + j) + Vec<float>::load(bias + j);
+  };
+  for (int64_t i = 0; i < rows; ++i, sums += width, at += stride) {
+    if constexpr (kPlain) {
+      uint8_t* const to = r.y8 + at;
+      int64_t j = 0;
+      for (; j + kLanes <= lanes; j += kLanes)
+        *reinterpret_cast<UnalignedLaneBytes*>(to + j) = narrowed_to_bytes(rounded(cut(value(j), low, high), zero));
+      if (j < lanes) store_bytes(rounded(cut(value(j), low, high), zero), to + j, lanes - j);
+    } else {
+      for (int64_t j = 0; j < lanes; j += kLanes) finish_value(r, value(j), at + j, lanes - j);
+    }
   }
+}
+
+// One row of them.
+template <bool kPlain>
+PADDOCK_INLINE void finish_sums(const Requantize& r, const int32_t* sums, int64_t channel, int64_t lanes, int64_t at) {
+  finish_rows<kPlain>(r, sums, 0, 1, channel, lanes, at, 0);
 }
 
 }  // namespace paddock::cpu
