@@ -40,14 +40,14 @@ class MvtecFolder(AnomalyFiles):
         rows: list[Row] = []
         unmasked: list[str] = []
         for kind in kinds:
-            pictures = [f"{part}/{kind}/{name}" for name in pictures_below(source, f"{part}/{kind}")]
+            folder, truth = f"{part}/{kind}", f"ground_truth/{kind}"
+            pictures = pictures_below(source, folder)
             masks: list[str | None] = [None] * len(pictures)
             if kind in known:
-                there = [f"ground_truth/{kind}/{name}" for name in pictures_below(source, f"ground_truth/{kind}")]
-                masks = [*matched(what, pictures, there)]
+                masks = [*matched(what, pictures, pictures_below(source, truth), (folder, truth))]
             elif kind != GOOD and pictures:
                 unmasked.append(kind)
-            rows += [Row(picture, kind, mask) for picture, mask in zip(pictures, masks, strict=True)]
+            rows += [Row(f"{folder}/{picture}", kind, mask) for picture, mask in zip(pictures, masks, strict=True)]
         if without := sorted(set(known) - set(kinds)):
             raise SetError(f"{what}: ground_truth has masks of {', '.join(without)}, of which test has no pictures")
         if unmasked and any(row.mask for row in rows):
