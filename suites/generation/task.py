@@ -75,7 +75,7 @@ class GenerationTask(VisionTask):
     @cached_property
     def _eval_set(self) -> Any:
         """What is drawn from stands first: of a model that draws the first kind that is the second."""
-        found = self._open(self.eval_data.dataset, "data.eval.dataset")
+        found = super()._eval_set
         return found.swapped() if self.model.draws == "a" else found
 
     def _open(self, dataset: Any, path: str) -> Any:

@@ -44,7 +44,7 @@ class PictureFolder(OneKind):
         part: Literal["train", "val"] = "train",
     ) -> None:
         source, what = open_source(root), f"PictureFolder {root} {folder}".rstrip()
-        names = pictures_below(source, folder)
+        names = whole = pictures_below(source, folder)
         if holdout is not None:
             paths = [f"{folder}/{name}".lstrip("/") for name in names]
             names = divided(names, part, holdout, "PictureFolder", copies_of(source, paths))
@@ -52,10 +52,10 @@ class PictureFolder(OneKind):
         if not classes:
             super().__init__(what, source, paths)
             return
-        loose = [name for name in names if "/" not in name]
+        loose = [name for name in whole if "/" not in name]
         if loose:
             raise SetError(f"{what}: {loose[0]} lies in no folder of a class; move it into one, or take classes: false")
-        found = list(dict.fromkeys(name.split("/")[0] for name in names))
+        found = list(dict.fromkeys(name.split("/")[0] for name in whole))  # of both parts, so that numbers are the same
         if len(found) < 2:
             raise SetError(f"{what}: classes need two folders or more; there is {', '.join(found) or 'none'}")
         super().__init__(what, source, paths, [found.index(name.split("/")[0]) for name in names], found)
