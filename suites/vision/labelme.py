@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,16 @@ class Documents:
         document = self._documents.get(name)
         return None if document is None else picture_of(self._source, name, document)
 
+    def shapes(self) -> Iterator[dict[str, Any]]:
+        """All shapes with an area, in the documents that can be read."""
+        for document in self._documents.values():
+            for shape in document["shapes"]:
+                if (shape.get("shape_type") or "polygon") not in WITHOUT_AREA:
+                    yield shape
+
     def labels(self) -> list[str]:
-        """All labels of shapes with an area, in the documents that can be read, sorted."""
-        shapes = (shape for document in self._documents.values() for shape in document["shapes"])
-        found = {label_of(shape) for shape in shapes if (shape.get("shape_type") or "polygon") not in WITHOUT_AREA}
-        return sorted(found - {""})
+        """All labels of these, sorted."""
+        return sorted({label_of(shape) for shape in self.shapes()} - {""})
 
 
 def picture_of(source: Source, name: str, document: dict[str, Any]) -> str | None:

@@ -79,12 +79,22 @@ def test_labelmes_labels_are_what_is_written(tmp_path):
     np.testing.assert_array_equal(sample.polygons[1], [[2, 12], [30, 12], [30, 20], [2, 20]])
 
 
+def test_descriptions_are_what_is_written_where_all_shapes_have_one_label(tmp_path):
+    quad = [[1, 1], [20, 1], [20, 9], [1, 9]]
+    labelme(tmp_path, shape(quad, "text") | {"description": "Exit"}, name="a")
+    labelme(tmp_path, shape(quad, "text") | {"description": "###"}, name="b")
+    found = LabelmeText(str(tmp_path))
+    assert [found[at].texts for at in range(2)] == [("Exit",), ("###",)]
+    labelme(tmp_path, shape(quad, "stop") | {"description": "a sign"}, name="b")
+    assert LabelmeText(str(tmp_path))[1].texts == ("stop",)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         (shape([[1, 1], [20, 1], [20, 9]]), r"a\.json: shape 1: has 3 points"),
         (shape([[1, 1], [20, 9], [20, 1], [1, 9]]), "shape 1: its sides cross"),
-        (shape([[1, 1], [20, 1], [20, 9], [1, 9]], " "), "shape 1: has no label"),
+        (shape([[1, 1], [20, 1], [20, 9], [1, 9]], " "), "shape 1: does not say what is written there"),
         (shape([[1, 1], [2, 2]], "a") | {"shape_type": "mask", "mask": PAINTED}, "shape 1: is a painted mask; text is"),
     ],
 )
