@@ -29,7 +29,7 @@ from suites.engine.data.sources import find_data, open_source, read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.vision.files import held_out
-from suites.vision.pose import pose_of_category
+from suites.vision.pose import pose_of_category, say_sides
 
 _log = logging.getLogger(__name__)
 _MOST_FILES = 8  # beside an annotation file that are looked into
@@ -193,6 +193,8 @@ class _Reader:
         except (DataError, AttributeValueError) as error:
             raise DataError(f"{self._path}: keypoints: {error}") from None
         self._raw.pose = poses.pop() if len(poses) == 1 else None
+        if self._raw.pose is not None:
+            say_sides(self._path, self._raw.pose)
 
     def hold_out(self, source: Source, split: str | None, holdout: int) -> None:
         """Keeps the images of a part; annotations of the others go with them."""

@@ -20,7 +20,7 @@ from suites.vision.files import listed_file
 class CvatKeypoints(PoseDataset):
     """The skeletons of one label, each with its points; `outside` points are unlabelled, `occluded` ones are hidden.
 
-    The box is that around the labelled points.
+    The box is that around the labelled points. Pictures are annotated: videos (`track`) are exported as pictures first.
 
     Args:
         annotations: the XML file, which may lie in a zip.
@@ -60,6 +60,8 @@ class CvatKeypoints(PoseDataset):
 
 
 def _label(root: ET.Element, wanted: str | None, where: str) -> str:
+    if next(root.iter("track"), None) is not None:
+        raise DataError(f"{where}: has tracks of a video; export it from CVAT as 'CVAT for images 1.1'")
     found = sorted({each.get("label") or "" for each in root.iter("skeleton")})
     named = [name for name in found if wanted in (None, name)]
     if len(named) != 1:

@@ -22,7 +22,7 @@ class LabelmeKeypoints(PoseDataset):
     """Shapes of type `point` whose labels are the points' names; those of one `group_id` are one object.
 
     The box of an object is its shape with an area in the same group, such as a rectangle, else that around its points.
-    Points without a group are the one object of their picture.
+    Points without a group are the one object of their picture. A group has one such shape at most.
 
     Args:
         root: folder or zip of the JSON files and pictures.
@@ -98,8 +98,12 @@ def _read(
     for shape in group:
         if not _is_point(shape):
             part = part_of(shape, where)
-            if part is not None:
-                box = corners_of(part)
+            if part is not None and box is not None:
+                raise DataError(
+                    f"{where}: an object with points has two shapes with an area, the second {label_of(shape)!r}; give "
+                    "what belongs together one group_id, and other shapes another"
+                )
+            box = box if part is None else corners_of(part)
             continue
         try:
             ((x, y),) = np.asarray(shape["points"], np.float64).reshape(-1, 2).tolist()

@@ -115,3 +115,14 @@ def test_a_table_has_an_object_a_picture(tmp_path):
     (tmp_path / "t.csv").write_text("a.png,1,2\n")
     with pytest.raises(DataError, match="has 2 cells; 10 numbers follow a file"):
         PointTable(str(tmp_path), "t.csv", "face_5", max_skipped=0)
+
+
+def test_a_box_around_points_is_around_those_in_the_picture(tmp_path):
+    write_image(tmp_path / "a.png", np.zeros((40, 50, 3), np.uint8))
+    (tmp_path / "t.csv").write_text("a.png,10,12,30,12,-1,-1,12,28,70,30\na.png,-1,-1,30,12,-1,-1,-1,-1,70,30\n")
+    found = PointTable(str(tmp_path), "t.csv", "face_5")
+    assert found[0].instances.boxes.array.tolist() == [[10, 12, 30, 28]] and found[0].sides == (20, 16)
+    assert found[0].truth[:, 2].tolist() == [2, 2, 0, 2, 0] and found[0].area == 320
+    assert found.part(0).shape == (16, 20, 3)
+    with pytest.raises(DataError, match=r"a.png: the points of an object that lie in the picture span no area"):
+        found[1]
