@@ -25,6 +25,7 @@ from suites.keypoints.metrics import Figures, PoseMetric
 from suites.keypoints.models.base import PoseModel
 from suites.keypoints.processor import PoseProcessor
 from suites.keypoints.sample import PoseSample
+from suites.vision.pose import expect_points
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.task import VisionTask
 
@@ -85,12 +86,7 @@ class KeypointsTask(VisionTask):
 
     def _open(self, dataset: Any, path: str) -> Any:
         found = super()._open(dataset, path)
-        names = () if found.pose is None else found.pose.names
-        if names != self.model.pose.names:
-            raise ConfigError(
-                f"{path}: its points are {', '.join(names[:8]) or 'unnamed'}; the network's are "
-                f"{', '.join(self.model.pose.names[:8])}: set model.points or model.pose"
-            )
+        expect_points(path, found.pose, self.model.pose, "set model.points or model.pose")
         return found
 
     def collate(self, dataset: Any) -> Callable[[list[PoseSample]], Batch]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.errors import AttributeValueError, DataError
+from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.names import did_you_mean
 
 _log = logging.getLogger(__name__)
@@ -92,6 +92,24 @@ def _partner(name: str, numbers: dict[str, int]) -> int:
         raise DataError(f"the point {name!r} has no {said!r} to change places with in a mirror: give their pairs")
     others = (said, *(hint.sub(_swapped, name) for hint in (*_HINTS, _FIRST)))
     return next((numbers[other] for other in others if other != name and other in numbers), numbers[name])
+
+
+def expect_points(place: str, found: Pose | None, wanted: Pose, remedy: str) -> None:
+    """Raise ConfigError where a set's points are not the network's, in its order.
+
+    Args:
+        place: of the set in a config.
+        found: what its points are; None where nothing says it.
+        wanted: what the network's are.
+        remedy: what a user does about it.
+    """
+    names = () if found is None else found.names
+    if names != wanted.names:
+        order = "in another order, " if sorted(names) == sorted(wanted.names) else ""
+        raise ConfigError(
+            f"{place}: its points are {', '.join(names[:8]) or 'unnamed'}; the network's are, {order}"
+            f"{', '.join(wanted.names[:8])}: {remedy}"
+        )
 
 
 def say_sides(what: str, pose: Pose) -> None:

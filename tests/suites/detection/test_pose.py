@@ -1,6 +1,7 @@
 """Keypoints: heatmaps become points, mirrored pictures exchange left and right, results have names and a skeleton."""
 
 import json
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -8,13 +9,15 @@ import pytest
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from framework.errors import AttributeValueError, DataError
+from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.detection.datasets.coco import CocoDetection
 from suites.detection.metrics import CocoEvaluator
 from suites.detection.pose import located
 from suites.detection.processor import DetectionProcessor, found_on_originals
+from suites.detection.task import DetectionTask
 from suites.detection.transforms import RandomFlip
 from suites.vision.pose import COCO_PERSON, Pose
+from suites.vision.settings import EvalData
 from suites.vision.structures import Boxes, Instances
 
 THREE = Pose(("nose", "left", "right"), (0, 2, 1), ((0, 1), (0, 2)))
@@ -120,6 +123,24 @@ def written(folder, keypoints, names=("a", "b"), pairs=None, **category):
 
 def test_an_object_without_points_has_none_to_see(tmp_path):
     assert (written(tmp_path, None)[0].instances.keypoints == 0).all()
+
+
+def test_points_in_another_order_than_the_networks_are_refused(tmp_path):
+    model, data = Pose(("b", "a")), EvalData(dataset=written(tmp_path, [5, 5, 2, 9, 5, 2]), transforms=[], batch_size=1)
+    task = DetectionTask(
+        SimpleNamespace(num_classes=1, needs_masks=False, landmarks=2, takes_padding=False, pose=model)
+    )
+    with pytest.raises(ConfigError, match="its points are a, b; the network's are, in another order, b, a: give the"):
+        task.with_eval(data).names_of_classes()
+
+
+@pytest.mark.parametrize("area", [0, None])
+def test_an_object_whose_area_is_not_told_has_that_of_its_box(tmp_path, area):
+    written(tmp_path, [5, 5, 2, 9, 5, 2])
+    document = json.loads((tmp_path / "a.json").read_text())
+    document["annotations"][0]["area"] = area
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert CocoDetection(tmp_path / "a.json", tmp_path).ground_truth().areas.tolist() == [81]
 
 
 def test_points_outside_of_the_picture_are_unlabelled_and_counted(tmp_path):
