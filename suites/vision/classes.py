@@ -62,15 +62,18 @@ def expect_same_classes(place: str, names: Sequence[str], other: str, others: Se
     Raises:
         ConfigError: a class of both has another number in each. Where names differ otherwise, the log says so.
     """
-    pairs = list(enumerate(zip(names, others, strict=True)))
-    moved = [at for at, (name, wanted) in pairs if name != wanted and (name in others or wanted in names)]
+    pairs = list(zip(names, others, strict=True))
+    elsewhere = {name for name, wanted in pairs if name != wanted}.intersection(others)
+    elsewhere |= {wanted for name, wanted in pairs if name != wanted}.intersection(names)
+    kept = {name for name, wanted in pairs if name == wanted}  # two of ImageNet's classes are called crane
+    moved = [at for at, pair in enumerate(pairs) if pair[0] != pair[1] and {*pair} & (elsewhere - kept)]
     if moved:
         at = moved[0]
         raise ConfigError(
             f"{place}: class {at} is {names[at]!r}, but that of {other} is {others[at]!r}; what is learnt as one would "
             "be judged as the other. Give both the same classes in one order"
         )
-    different = [f"{name!r} for {wanted!r}" for _, (name, wanted) in pairs if name != wanted]
+    different = [f"{name!r} for {wanted!r}" for name, wanted in pairs if name != wanted]
     if different:
         more = " ..." if len(different) > _SHOWN else ""
         shown = ", ".join(different[:_SHOWN])

@@ -123,13 +123,20 @@ def _category(document: Any, wanted: str | None, where: str) -> tuple[int, str, 
 
 
 def _labelled(row: dict[str, Any], file: str, image: int, count: int) -> Labelled:
-    """The object of an annotation on image number `image`; DataError where it is malformed."""
+    """The object of an annotation on image number `image`; DataError where it is malformed.
+
+    One without a bbox, or with one of zeros, as tools for points alone write it, has that around its points.
+    """
     try:
         points = np.asarray(row.get("keypoints") or [0] * 3 * count, np.float32).reshape(count, 3)
-        x, y, width, height = (float(side) for side in row["bbox"])
-        area = float(row.get("area") or width * height)
-    except (KeyError, TypeError, ValueError):
+        x, y, width, height = (float(side) for side in row.get("bbox") or [0] * 4)
+        area = float(row.get("area") or 0) or None
+    except (TypeError, ValueError):
         raise DataError(f"needs bbox [x, y, width, height] and keypoints, {count} times x, y, visible") from None
-    if not np.isfinite([x, y, width, height, area]).all() or not np.isfinite(points).all() or min(width, height) <= 0:
-        raise DataError(f"bbox is {row['bbox']}; a box of finite numbers with an area is needed, and finite points")
+    if not (np.isfinite(points).all() and np.isfinite([x, y, width, height, area or 0.0]).all()):
+        raise DataError(f"bbox is {row.get('bbox')} and area {area}; finite numbers are needed, in its points too")
+    if x == y == width == height == 0:
+        return Labelled(file, image, None, points)
+    if min(width, height) <= 0:
+        raise DataError(f"bbox is {row['bbox']}; a box with an area is needed, or none")
     return Labelled(file, image, (x, y, x + width, y + height), points, area)

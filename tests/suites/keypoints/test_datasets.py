@@ -21,6 +21,12 @@ def test_an_object_has_its_box_and_points(tmp_path):
     assert dataset.part(1).shape == (44, 44, 3) and dataset.class_names == ("person",)
 
 
+@pytest.mark.parametrize("changes", [{"bbox": None}, {"bbox": []}, {"bbox": [0, 0, 0, 0], "area": 0}])
+def test_an_object_without_a_box_has_that_around_its_points(tmp_path, changes):
+    sample = CocoKeypoints(*coco(tmp_path, [person(0, seen=9, **{"area": None, **changes})]))[0]
+    assert sample.instances.boxes.array.tolist() == [[20, 12, 36, 28]] and sample.area == 256
+
+
 def test_objects_without_a_labelled_point_and_crowds_are_left_out(tmp_path):
     rows = [person(0), person(1, seen=0), person(2, iscrowd=1), person(3, category_id=2)]
     assert len(CocoKeypoints(*coco(tmp_path, rows))) == 1
@@ -47,11 +53,12 @@ def test_an_object_whose_points_all_lie_outside_is_an_error_of_its_file(tmp_path
     ("changes", "match"),
     [
         ({"keypoints": [1, 2, 2]}, "annotation 0: needs bbox"),
-        ({"bbox": [1, 2, 0, 4]}, "a box of finite numbers with an area"),
+        ({"bbox": [1, 2, 0, 4]}, "a box with an area is needed, or none"),
+        ({"bbox": [1, 2]}, "annotation 0: needs bbox"),
         ({"image_id": 9}, "is of image 9, which is not among the images"),
         ({"image_id": [0]}, r"is of image \[0\], which is not among the images"),
         ({"area": "large"}, "annotation 0: needs bbox"),
-        ({"area": float("nan")}, "a box of finite numbers with an area"),
+        ({"area": float("nan")}, "and area nan; finite numbers are needed"),
     ],
 )
 def test_a_wrong_object_is_an_error_with_its_number(tmp_path, changes, match):

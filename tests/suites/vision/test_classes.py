@@ -18,5 +18,7 @@ def test_classes_under_other_names_are_told_and_equal_ones_are_not(caplog):
     with caplog.at_level(logging.WARNING):
         expect_same_classes("data.eval", ("crane", "crane", "owl"), "the run", ("crane", "crane", "owl"))
         assert not caplog.records
+        expect_same_classes("data.eval", ("crane bird", "crane", "owl"), "the run", ("crane", "crane", "owl"))
+        assert "'crane bird' for 'crane'" in caplog.text
         expect_same_classes("data.eval", ("person", "dog"), "the run", ("pedestrian", "dog"))
     assert "names its classes otherwise than the run: 'person' for 'pedestrian'" in caplog.text
