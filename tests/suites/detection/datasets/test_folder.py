@@ -242,7 +242,5 @@ def test_data_check_of_what_no_suite_knows_is_one_error(tmp_path, capsys):
 def test_several_files_of_a_part_are_named_and_none_is_left_out_without_a_word(tmp_path):
     coco_official(tmp_path)
     put(tmp_path / "annotations/instances_train_more.json", coco(["1.jpg"], 1))
-    with pytest.raises(
-        DataError, match=r"2 annotation files of the part 'train': annotations/instances_train20"
-    ):
+    with pytest.raises(DataError, match=r"2 annotation files of the part 'train': annotations/instances_train20"):
         DetectionFolder(str(tmp_path))
