@@ -10,13 +10,18 @@ from framework.errors import DataError
 from suites.engine.data.intake.dividing import copies_of, divided
 from suites.engine.data.intake.naming import stem
 from suites.engine.data.skipping import SetError
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.generation.datasets.base import OneKind, Pairs, TwoKinds, expect_equal, opened_files, read
 from suites.generation.sample import Picture
 from suites.vision.files import pictures_below
 
 _NAMED = 5  # in a message
+
+
+def _first(folder: str) -> str:
+    """The folder at the top of a path."""
+    return folder.split("/")[0]
 
 
 @register("dataset", needs={"part": "holdout"})
@@ -43,7 +48,7 @@ class PictureFolder(OneKind):
         holdout: int | None = None,
         part: Literal["train", "val"] = "train",
     ) -> None:
-        source, what = open_source(root), f"PictureFolder {root} {folder}".rstrip()
+        source, what = open_set(root, holding=[_first(folder)]), f"PictureFolder {root} {folder}".rstrip()
         names = whole = pictures_below(source, folder)
         if holdout is not None:
             paths = [f"{folder}/{name}".lstrip("/") for name in names]
@@ -94,7 +99,7 @@ class PairedFolders(Pairs):
     """
 
     def __init__(self, root: str, a: str = "A", b: str = "B") -> None:
-        source, what = open_source(root), f"PairedFolders {root} {a} {b}"
+        source, what = open_set(root, holding=[_first(a), _first(b)]), f"PairedFolders {root} {a} {b}"
         names = {folder: pictures_below(source, folder) for folder in (a, b)}
         by_stem = {folder: {stem(name): name for name in listed} for folder, listed in names.items()}
         for folder, listed in names.items():
@@ -137,7 +142,7 @@ class SideBySide(Pairs):
     """
 
     def __init__(self, root: str, folder: str = "train", given: Literal["left", "right"] = "right") -> None:
-        source, what = open_source(root), f"SideBySide {root} {folder}"
+        source, what = open_set(root, holding=[_first(folder)]), f"SideBySide {root} {folder}"
         paths = [f"{folder}/{name}".lstrip("/") for name in pictures_below(source, folder)]
         self._files, self._given = opened_files(what, source, paths), given
         self.passed = source.passed

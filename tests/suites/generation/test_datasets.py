@@ -115,3 +115,12 @@ def test_pictures_come_back_from_floats_without_a_change():
     values = np.arange(256, dtype=np.uint8)
     np.testing.assert_array_equal(to_picture(to_array(values)), values)
     assert to_picture(np.array([-3.0, 3.0])).tolist() == [0, 255]
+
+
+def test_sets_may_lie_in_the_one_folder_of_a_folder(tmp_path):
+    two_kinds(tmp_path / "two" / "red2blue")
+    assert len(TwoFolders(str(tmp_path / "two")).b) == 6
+    pairs(tmp_path / "pairs" / "squares")
+    assert len(PairedFolders(str(tmp_path / "pairs"))) == 8
+    one_kind(tmp_path / "one" / "squares", classes=("blue", "red"))
+    assert PictureFolder(str(tmp_path / "one"), classes=True).class_names == ("blue", "red")
