@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-import os
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def _classes(source: Source, root: str) -> dict[str, list[str]]:
     paths = pictures_below(source)
     below = [path.split("/")[:-1] for path in paths]
     # Parts lie at the top, or in the one folder in which all lies.
-    top = len(os.path.commonprefix(below)) if below else 0
+    top = len([*takewhile(lambda names: len({*names}) == 1, zip(*below, strict=False))])
     found: dict[str, list[str]] = {}
     for path, folders in zip(paths, below, strict=True):
         at = next((at for at, name in enumerate(folders[: top + 1]) if part_of(name)), None)
