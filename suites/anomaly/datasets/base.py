@@ -180,8 +180,8 @@ def matched(what: str, pictures: Sequence[str], masks: Sequence[str], folders: t
 
     Raises SetError where a picture has no mask, or a mask no picture: names that differ make every figure wrong.
     """
-    names = Counter(stem(mask.rpartition("/")[2]) for mask in masks)
-    known = {key: mask for mask in masks if names[key := stem(mask.rpartition("/")[2])] == 1}
+    times = Counter(stem(mask.rpartition("/")[2]) for mask in masks)
+    known = {key: mask for mask in masks if times[key := stem(mask.rpartition("/")[2])] == 1}
     known |= {stem(mask): mask for mask in masks}
     keys = [(stem(picture), stem(picture.rpartition("/")[2])) for picture in pictures]
     found = [next((known[key + end] for key in pair for end in _ENDS if key + end in known), None) for pair in keys]

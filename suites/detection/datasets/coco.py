@@ -194,7 +194,7 @@ class _Reader:
             raise DataError(f"{self._path}: keypoints: {error}") from None
         self._raw.pose = poses.pop() if len(poses) == 1 else None
         if self._raw.pose is not None:
-            say_sides(self._path, self._raw.pose)
+            say_sides(str(self._path), self._raw.pose)
 
     def hold_out(self, source: Source, split: str | None, holdout: int) -> None:
         """Keeps the images of a part; annotations of the others go with them."""
