@@ -191,4 +191,8 @@ def matched(what: str, pictures: Sequence[str], masks: Sequence[str], folders: t
         if names:
             shown = ", ".join(names[:_NAMED]) + (" ..." if len(names) > _NAMED else "")
             raise SetError(f"{what}: {len(names)} {noun} have no {other} of their name: {shown}")
+    owners: dict[str | None, str] = {}
+    for picture, mask in zip(pictures, found, strict=True):
+        if (first := owners.setdefault(mask, picture)) != picture:
+            raise SetError(f"{what}: {folders[1]}/{mask} is the mask of {first} and of {picture}; give each its own")
     return [f"{folders[1]}/{mask}" for mask in found if mask is not None]

@@ -87,6 +87,9 @@ def test_pictures_of_one_name_in_two_kinds_have_each_the_mask_of_its_kind(tmp_pa
         mask(tmp_path / "masks" / kind / "0_mask.png", side=side)
     found = GoodBad(str(tmp_path), "val", masks="masks", holdout=None)
     assert [found[at].mask.shape for at in (1, 2)] == [(32, 32), (48, 48)]  # one of another size would be an error
+    (tmp_path / "masks" / "hole" / "0_mask.png").unlink()
+    with pytest.raises(SetError, match=r"masks/crack/0_mask.png is the mask of crack/0.png and of hole/0.png"):
+        GoodBad(str(tmp_path), "val", masks="masks", holdout=None)
 
 
 def test_all_kinds_of_defects_in_a_mask_count_whatever_their_numbers_and_blurred_borders_do_not():
