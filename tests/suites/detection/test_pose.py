@@ -12,6 +12,7 @@ from pycocotools.cocoeval import COCOeval
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.detection.datasets.coco import CocoDetection
 from suites.detection.metrics import CocoEvaluator
+from suites.detection.models.rcnn.names import keypoint_head
 from suites.detection.pose import located
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.task import DetectionTask
@@ -119,6 +120,14 @@ def written(folder, keypoints, names=("a", "b"), pairs=None, **category):
     }  # fmt: skip
     (folder / "a.json").write_text(json.dumps(document))
     return CocoDetection(folder / "a.json", folder, keypoints=True, point_pairs=pairs)
+
+
+def test_published_heatmaps_stand_under_the_names_of_their_points():
+    turned, weights = keypoint_head(1, COCO_PERSON.names[::-1]), RNG.random((4, 17, 2, 2))
+    found = turned["keypoint_head.up_weight"].ours(weights)
+    np.testing.assert_array_equal(found, weights.transpose(0, 2, 3, 1)[..., ::-1])
+    assert turned["keypoint_head.up_bias"].ours(np.arange(17)).tolist() == list(range(17))[::-1]
+    assert keypoint_head(1, ("a", "b"))["keypoint_head.up_bias"].rows is None
 
 
 def test_an_object_without_points_has_none_to_see(tmp_path):
