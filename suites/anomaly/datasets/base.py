@@ -29,6 +29,7 @@ _ENDS = ("_mask", "")  # behind the name of a picture, of its mask
 _LOSSY = (b"\xff\xd8", b"RIFF")  # beginnings of JPEG and WebP files
 _LEVELS = 16  # of brightness, up to which a mask's are kinds of defects
 GOOD = "good"
+FINE = (GOOD, "normal", "ok")  # names of folders, however they are written, that are no kind of defect
 
 
 class AnomalyDataset(ABC):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from suites.anomaly.datasets.base import GOOD, AnomalyFiles, Row, matched
+from suites.anomaly.datasets.base import FINE, GOOD, AnomalyFiles, Row, matched
 from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.vision.files import held_out, pictures_below
-
-_FINE = (GOOD, "normal", "ok")  # folders that are no kind of defect
 
 
 @register("dataset")
@@ -53,7 +51,7 @@ class GoodBad(AnomalyFiles):
             names = pictures_below(source, bad)
             paths = [f"{bad}/{name}" for name in names]
             kinds = [name.split("/")[0] if "/" in name else "defect" for name in names]
-            fine = {*_FINE, good.rpartition("/")[2].lower()}
+            fine = {*FINE, good.rpartition("/")[2].lower()}
             if kept := [kind for kind in kinds if kind.lower() in fine]:
                 raise SetError(
                     f"{what}: {bad}/{kept[0]} has {kept.count(kept[0])} pictures, which would be called defects; give "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from suites.anomaly.datasets.base import GOOD, AnomalyFiles, Row, matched
+from suites.anomaly.datasets.base import FINE, GOOD, AnomalyFiles, Row, matched
 from suites.engine.contract.recognising import Recognised, recogniser
 from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import open_set
@@ -27,7 +27,7 @@ class MvtecFolder(AnomalyFiles):
         part: "train" for the good pictures to learn from, "test" for the others.
 
     Raises:
-        SetError: there are no pictures; some kinds have masks and some have none; a picture has no mask of its name, or
+        SetError: there are no pictures; good ones of the test are called otherwise; some kinds have masks and some have none; a picture has no mask of its name, or
             a mask no picture.
     """
 
@@ -36,6 +36,8 @@ class MvtecFolder(AnomalyFiles):
         if not source.folders(part):
             raise SetError(f"{what}: there is no folder {part}/{GOOD}; root is the folder of one category")
         kinds = [GOOD] if part == "train" else source.folders(part)
+        if fine := [kind for kind in kinds if kind != GOOD and kind.lower() in FINE]:
+            raise SetError(f"{what}: test/{fine[0]} would be a kind of defect; call the folder of good pictures {GOOD}")
         known = source.folders("ground_truth") if part == "test" else []
         rows: list[Row] = []
         unmasked: list[str] = []

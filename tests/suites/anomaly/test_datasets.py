@@ -80,6 +80,14 @@ def test_good_pictures_below_the_bad_ones_are_never_called_defects(tmp_path, nam
     assert len(GoodBad(str(tmp_path), "val", good="train/fine", bad="test/hole", holdout=None)) == 6
 
 
+def test_good_pictures_of_mvtecs_test_under_another_name_are_refused(tmp_path):
+    root = mvtec(tmp_path)
+    picture(tmp_path / "test" / "OK" / "0.png", 0)
+    with pytest.raises(SetError, match="test/OK would be a kind of defect; call the folder of good pictures good"):
+        MvtecFolder(root, "test")
+    assert MvtecFolder(root).kinds == ("good",) * 10
+
+
 def test_pictures_of_one_name_in_two_kinds_have_each_the_mask_of_its_kind(tmp_path):
     picture(tmp_path / "good" / "0.png", 0)
     for kind, side in (("crack", 32), ("hole", 48)):
