@@ -27,8 +27,8 @@ class MvtecFolder(AnomalyFiles):
         part: "train" for the good pictures to learn from, "test" for the others.
 
     Raises:
-        SetError: there are no pictures; good ones of the test are called otherwise; some kinds have masks and some have none; a picture has no mask of its name, or
-            a mask no picture.
+        SetError: there are no pictures; good ones of the test are called otherwise; some kinds have masks and some have
+            none; a picture has no mask of its name, or a mask no picture.
     """
 
     def __init__(self, root: str, part: Literal["train", "test"] = "train") -> None:
