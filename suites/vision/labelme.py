@@ -14,6 +14,7 @@ from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
 from suites.vision.files import BESIDE, held_out, is_image
+from suites.vision.pictures import stated
 from suites.vision.pictures.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.structures import Patch
 
@@ -96,9 +97,7 @@ def picture_of(source: Source, name: str, document: dict[str, Any]) -> str | Non
 
 def stated_size(document: dict[str, Any]) -> tuple[int, int]:
     """(H, W) of its picture as a document says; (0, 0) where it does not."""
-    sides = [document.get(key) for key in ("imageHeight", "imageWidth")]
-    whole = [side if type(side) is int and side > 0 else 0 for side in sides]
-    return (whole[0], whole[1]) if all(whole) else (0, 0)
+    return stated.stated_size(document.get("imageHeight"), document.get("imageWidth"))
 
 
 def label_of(shape: dict[str, Any]) -> str:

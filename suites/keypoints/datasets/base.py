@@ -6,8 +6,9 @@ Letters: T objects, L points.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from suites.engine.reporting import Tally
 from suites.keypoints.sample import PoseSample
 from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import decode_image
+from suites.vision.pictures.stated import Fitter, Size
 from suites.vision.pose import Pose, outside, say_sides
 from suites.vision.structures import Boxes, Instances
 
@@ -71,9 +73,10 @@ class PoseDataset:
         pose: Pose | None,
         kind: str,
         limit: int | None = None,
+        sizes: Mapping[str, Size] = MappingProxyType({}),
     ) -> None:
-        """Args: words for messages, where the pictures lie, the objects, what was left out, the points, the class, and
-        how many objects at most."""
+        """Args: words for messages, where the pictures lie, the objects, what was left out, the points, the class, how
+        many objects at most, and (H, W) of pictures by their files, where the annotations state it."""
         labelled = [each for each in objects if (each.points[:, 2] > 0).any()]
         boxed = [each for each in labelled if _has_area(each.box_in(_ENDLESS))]
         kept = boxed[:limit]
@@ -89,7 +92,8 @@ class PoseDataset:
         self.class_names, self.pose = (kind,), pose
         self._objects, self._skipped = kept, skipped
         names = sorted({each.file for each in kept})
-        self._files = source.table(names)
+        self._files, self._fitter = source.table(names), Fitter()
+        self._stated = [sizes.get(name, (0, 0)) for name in names]
         places = {name: at for at, name in enumerate(names)}
         self._owners = np.array([places[each.file] for each in kept])
         self.passed = source.passed
@@ -135,8 +139,9 @@ class PoseDataset:
         )
 
     def image(self, index: int) -> np.ndarray:
-        """The picture of object `index`, uint8 RGB [H, W, 3]."""
-        return decode_image(self._files.read(self._owners[index]), self.name_of(index))
+        """The picture of object `index`, uint8 RGB [H, W, 3], of the size that its annotation states."""
+        image, at = decode_image(self._files.read(self._owners[index]), self.name_of(index)), self._owners[index]
+        return self._fitter.as_stated(image, self._stated[at], self.name_of(index))
 
     def part(self, index: int) -> np.ndarray:
         """What its box shows of it."""

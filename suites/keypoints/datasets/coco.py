@@ -17,6 +17,7 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.keypoints.datasets.base import Labelled, PoseDataset
 from suites.vision.files import listed_file
+from suites.vision.pictures.stated import Size, stated_size
 from suites.vision.pose import Pose, pose_of_category
 
 
@@ -54,7 +55,7 @@ class CocoKeypoints(PoseDataset):
             except DataError as error:
                 raise DataError(f"{annotations}: point_pairs: {error}") from None
         source, skipped = open_source(images), Tally()
-        pictures = _pictures(document["images"], annotations)
+        pictures, sizes = _pictures(document["images"], annotations), dict[str, Size]()
         what = f"CocoKeypoints {annotations}"
         rows = [row for row in document["annotations"] if not isinstance(row, dict) or _is_asked(row, number)]
         if not rows and document["annotations"]:
@@ -73,28 +74,31 @@ class CocoKeypoints(PoseDataset):
                 image = row.get("image_id")
                 if type(image) not in (int, str) or image not in pictures:
                     raise DataError(f"is of image {str(image)[:60]}, which is not among the images")
-                file, place = pictures[image]
-                return _labelled(row, listed_file(source, file), place, len(pose.names))
+                name, place, size = pictures[image]
+                file = listed_file(source, name)
+                sizes[file] = size
+                return _labelled(row, file, place, len(pose.names))
             except DataError as error:
                 name = row.get("id", f"number {at}") if isinstance(row, dict) else f"number {at}"
                 raise DataError(f"{annotations}: annotation {str(name)[:40]}: {error}") from None
 
         made = usable(what, list(enumerate(rows)), read, max_skipped, skipped, "objects")
-        super().__init__(what, source, [each for _, each in made], skipped, pose, kind, limit)
+        super().__init__(what, source, [each for _, each in made], skipped, pose, kind, limit, sizes)
 
 
 def _is_asked(row: dict[str, Any], category: int) -> bool:
     return row.get("category_id") == category and not row.get("iscrowd")
 
 
-def _pictures(images: list[Any], where: str) -> dict[int | str, tuple[str, int]]:
-    """File and number, in the order of the document, of each image by its id."""
-    found: dict[int | str, tuple[str, int]] = {}
+def _pictures(images: list[Any], where: str) -> dict[int | str, tuple[str, int, Size]]:
+    """File, number in the order of the document, and stated (H, W) of each image by its id."""
+    found: dict[int | str, tuple[str, int, Size]] = {}
     for at, image in enumerate(images):
         number, file = (image.get("id"), image.get("file_name")) if isinstance(image, dict) else (None, None)
         if not isinstance(number, int | str) or not isinstance(file, str):
             raise DataError(f"{where}: image {at} is {str(image)[:60]!r}; it needs an id and a file_name")
-        if found.setdefault(number, (file, at)) != (file, at):
+        told = file, at, stated_size(image.get("height"), image.get("width"))
+        if found.setdefault(number, told) != told:
             raise DataError(f"{where}: two images have the id {number!r}")
     return found
 

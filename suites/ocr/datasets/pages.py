@@ -8,7 +8,8 @@ a tab, and a JSON list of texts with their points.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any, Literal
@@ -26,6 +27,8 @@ from suites.ocr.datasets.base import TextDataset
 from suites.ocr.sample import ILLEGIBLE, PageSample, checked_polygon
 from suites.ocr.texts import as_said
 from suites.vision.files import listed_file, pictures_below, read_list
+from suites.vision.pictures.glances import Glance
+from suites.vision.pictures.stated import Fitter, Size
 
 Written = tuple[np.ndarray, str]  # an outline float32 [P, 2], and what it says
 _IGNORED = (ILLEGIBLE, "*")
@@ -39,10 +42,18 @@ class PageDataset(TextDataset):
     """Pictures with outlines."""
 
     def __init__(
-        self, what: str, source: Source, names: Sequence[str], written: Sequence[Sequence[Written]], skipped: Tally
+        self,
+        what: str,
+        source: Source,
+        names: Sequence[str],
+        written: Sequence[Sequence[Written]],
+        skipped: Tally,
+        sizes: Sequence[Size] = (),
     ) -> None:
-        """Args: words for messages, where the pictures lie, their names, their texts, what was left out."""
+        """Args: words for messages, where the pictures lie, their names, their texts, what was left out, and (H, W) of
+        each picture where the annotations state it."""
         super().__init__(what, source, names, skipped)
+        self._sizes, self._fitter = list(sizes) or [(0, 0)] * len(names), Fitter()
         self._written = [tuple((polygon, as_said(text)) for polygon, text in texts) for texts in written]
 
     def __getitem__(self, index: int) -> PageSample:
@@ -55,6 +66,21 @@ class PageDataset(TextDataset):
             ignored=np.array([text in _IGNORED for _, text in texts], bool),
             number=index,
         )
+
+    def image(self, index: int) -> np.ndarray:
+        """Picture `index`, uint8 RGB [H, W, 3], of the size that its annotation states."""
+        return self._fitter.as_stated(super().image(index), self._sizes[index], self.name_of(index))
+
+    def glances(self) -> Iterator[Glance | DataError]:
+        """What the files say without decoding, in the sizes that their annotations state."""
+        for index, found in enumerate(super().glances()):
+            try:
+                if isinstance(found, DataError):
+                    raise found
+                self._fitter.scale(self._sizes[index], found.size, self.name_of(index))
+                yield replace(found, size=self._sizes[index]) if all(self._sizes[index]) else found
+            except DataError as error:
+                yield error
 
     def outlines_of(self, index: int) -> list[np.ndarray]:
         """The outlines of picture `index`, float32 [P, 2] each."""

@@ -17,7 +17,8 @@ from suites.engine.reporting import Tally
 from suites.ocr.datasets.pages import PageDataset, Written
 from suites.ocr.sample import ILLEGIBLE, checked_polygon
 from suites.vision.files import listed_file
-from suites.vision.labelme import Documents, label_of, part_of, picture_of
+from suites.vision.labelme import Documents, label_of, part_of, picture_of, stated_size
+from suites.vision.pictures import stated
 from suites.vision.structures import Patch
 
 _log = logging.getLogger(__name__)
@@ -44,12 +45,13 @@ class TextOcr(PageDataset):
         where = f"{source.root}/{annotations}"
         found = json_in(source.read(annotations), where)
         pictures, texts = _objects(found, "imgs", where), _objects(found, "anns", where)
-        names, rows = {}, []
+        names, rows, sizes = {}, [], []
         for key, picture in pictures.items():
             if not isinstance(picture, Mapping) or not isinstance(picture.get("file_name"), str):
                 raise DataError(f"{where}: imgs {key}: has no file_name")
             name = picture["file_name"]
             names[str(key)] = listed_file(source, f"{images}/{name}" if images else name)
+            sizes.append(stated.stated_size(picture.get("height"), picture.get("width")))
         for key, text in texts.items():
             if not isinstance(text, Mapping) or str(text.get("image_id")) not in names:
                 raise DataError(f"{where}: anns {key}: its image_id is none of imgs")
@@ -58,7 +60,8 @@ class TextOcr(PageDataset):
         written: dict[str, list[Written]] = {key: [] for key in names}
         for (key, _, _), made in read:
             written[key].append(made)
-        super().__init__(f"TextOcr {root} {annotations}", source, list(names.values()), list(written.values()), skipped)
+        texts_of = list(written.values())
+        super().__init__(f"TextOcr {root} {annotations}", source, list(names.values()), texts_of, skipped, sizes)
 
 
 def _objects(found: Any, key: str, where: str) -> Mapping[str, Any]:
@@ -112,7 +115,8 @@ class LabelmeText(PageDataset):
         written: dict[str, list[Written]] = {file: [] for file in names}
         for (file, _, _), made in read:
             written[file] += [made] if made else []
-        super().__init__(f"LabelmeText {root}", source, list(names.values()), list(written.values()), skipped)
+        sizes, texts = [stated_size(documents[file]) for file in names], list(written.values())
+        super().__init__(f"LabelmeText {root}", source, list(names.values()), texts, skipped, sizes)
 
 
 def _text_key(documents: Documents) -> str:

@@ -133,3 +133,17 @@ def test_a_box_around_points_is_around_those_in_the_picture(tmp_path):
     assert found.part(0).shape == (16, 20, 3)
     with pytest.raises(DataError, match=r"a.png: the points of an object that lie in the picture span no area"):
         found[1]
+
+
+def test_a_picture_that_was_scaled_after_it_was_annotated_fits_its_points_again(tmp_path, caplog):
+    path, root = coco(tmp_path, [person(0)])
+    document = json.loads(Path(path).read_text())
+    document["images"][0] |= {"height": 128, "width": 160}  # the picture is 64 high and 80 wide
+    Path(path).write_text(json.dumps(document))
+    found = CocoKeypoints(path, root)
+    assert found[0].image.shape == (128, 160, 3) and found[0].truth[3].tolist() == [26, 18, 2]
+    assert "It is taken for a scaled copy" in caplog.text
+    document["images"][0] |= {"height": 80, "width": 64}
+    Path(path).write_text(json.dumps(document))
+    with pytest.raises(DataError, match=r"0.png: the image is 80x64 but its annotation says 64x80"):
+        CocoKeypoints(path, root)[0]

@@ -136,3 +136,13 @@ def test_people_of_mpii_count_pixels_from_0(tmp_path):
 def test_a_wrong_person_of_mpii_is_an_error_with_its_number(tmp_path, changes):
     with pytest.raises(DataError, match=r"train\.json: person 0: "):
         MpiiKeypoints(*mpii(tmp_path, **changes), max_skipped=0)
+
+
+def test_pictures_of_another_shape_than_their_annotations_say_are_named(tmp_path):
+    found = CvatKeypoints(*cvat(tmp_path, **{'height="64"': 'height="96"'}))
+    with pytest.raises(DataError, match=r"a.png: the image is 96x64 but its annotation says 96x96"):
+        found[0]
+    labelme(tmp_path / "b", "a", [point("nose", 1, 2), point("tail", 9, 8)])
+    document = json.loads((tmp_path / "b" / "a.json").read_text()) | {"imageHeight": 32, "imageWidth": 48}
+    (tmp_path / "b" / "a.json").write_text(json.dumps(document))
+    assert LabelmeKeypoints(str(tmp_path / "b"))[0].image.shape == (32, 48, 3)  # half of the picture's size

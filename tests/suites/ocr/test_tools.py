@@ -110,3 +110,16 @@ def test_a_part_of_labelmes_pictures_is_held_out(tmp_path):
         labelme(tmp_path, shape([[1 + k, 1], [20, 1], [20, 9], [1, 9]]), name=f"p{k}")
     train, held = (LabelmeText(str(tmp_path), split=split) for split in ("train", "val"))
     assert len(train) == 8 and len(held) == 2
+
+
+def test_outlines_fit_a_picture_that_was_scaled_after_it_was_annotated(tmp_path):
+    textocr(tmp_path, GOOD)
+    document = json.loads((tmp_path / "train.json").read_text())
+    document["imgs"]["a"] |= {"height": 80, "width": 120}  # the picture is 40 high and 60 wide
+    document["imgs"]["b"] |= {"height": 80, "width": 90}
+    (tmp_path / "train.json").write_text(json.dumps(document))
+    found = TextOcr(str(tmp_path), "train.json", images="train_images")
+    assert found[0].image.shape == (80, 120, 3) and next(iter(found.glances())).size == (80, 120)
+    with pytest.raises(DataError, match=r"b.jpg: the image is 60x40 but its annotation says 90x80"):
+        found[1]
+    assert "its annotation says 90x80" in str([*found.glances()][1])
