@@ -16,7 +16,7 @@ from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.keypoints.datasets.base import Labelled, PoseDataset
-from suites.vision.files import listed_file
+from suites.vision.files import flag, listed_file
 from suites.vision.pictures.stated import Size, stated_size
 from suites.vision.pose import Pose, pose_of_category
 
@@ -57,7 +57,8 @@ class CocoKeypoints(PoseDataset):
         source, skipped = open_source(images), Tally()
         pictures, sizes = _pictures(document["images"], annotations), dict[str, Size]()
         what = f"CocoKeypoints {annotations}"
-        rows = [row for row in document["annotations"] if not isinstance(row, dict) or _is_asked(row, number)]
+        every = document["annotations"]
+        rows = [row for row in every if not isinstance(row, dict) or _is_asked(row, number, annotations)]
         if not rows and document["annotations"]:
             others = {row.get("category_id") if isinstance(row, dict) else None for row in document["annotations"]}
             found = listing([repr(each)[:20] for each in others])
@@ -86,8 +87,9 @@ class CocoKeypoints(PoseDataset):
         super().__init__(what, source, [each for _, each in made], skipped, pose, kind, limit, sizes)
 
 
-def _is_asked(row: dict[str, Any], category: int) -> bool:
-    return row.get("category_id") == category and not row.get("iscrowd")
+def _is_asked(row: dict[str, Any], category: int, where: str) -> bool:
+    crowd = flag(row.get("iscrowd") or 0, f"{where}: annotation {str(row.get('id'))[:40]}: iscrowd")
+    return row.get("category_id") == category and not crowd
 
 
 def _pictures(images: list[Any], where: str) -> dict[int | str, tuple[str, int, Size]]:

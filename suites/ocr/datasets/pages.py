@@ -26,7 +26,7 @@ from suites.engine.reporting import Tally
 from suites.ocr.datasets.base import TextDataset
 from suites.ocr.sample import ILLEGIBLE, PageSample, checked_polygon
 from suites.ocr.texts import as_said
-from suites.vision.files import listed_file, pictures_below, read_list
+from suites.vision.files import flag, listed_file, pictures_below, read_list
 from suites.vision.pictures.glances import Glance
 from suites.vision.pictures.stated import Fitter, Size
 
@@ -248,4 +248,5 @@ def _of_object(found: Any) -> Written:
     said = found.get("transcription", "")
     if not isinstance(said, str):
         raise DataError(f'transcription is {str(said)[:40]!r}; it must be text, "###" where it cannot be read')
-    return checked_polygon(points), ILLEGIBLE if found.get("difficult") is True else said
+    difficult = flag(found.get("difficult") or 0, "difficult")
+    return checked_polygon(points), ILLEGIBLE if difficult else said

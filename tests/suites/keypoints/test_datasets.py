@@ -35,6 +35,14 @@ def test_objects_without_a_labelled_point_and_crowds_are_left_out(tmp_path):
         CocoKeypoints(*coco(tmp_path, [person(0, seen=0)]))
 
 
+def test_a_crowd_is_told_by_numbers_and_texts(tmp_path):
+    rows = [person(k, iscrowd=crowd) for k, crowd in enumerate((0, "0", False, None, 1, "1", True))]
+    assert [found.image_id for found in map(CocoKeypoints(*coco(tmp_path, rows)).__getitem__, range(4))] == [0, 1, 2, 3]
+    assert len(CocoKeypoints(*coco(tmp_path, rows))) == 4
+    with pytest.raises(DataError, match="annotation 0: iscrowd is 'maybe'; it must be 0 or 1"):
+        CocoKeypoints(*coco(tmp_path, [person(0, iscrowd="maybe")]))
+
+
 def test_points_outside_of_the_picture_are_unlabelled(tmp_path):
     row = person(0)
     row["keypoints"][:6] = [-5, 10, 2, 20, 200, 2]
