@@ -141,12 +141,15 @@ def auroc(good: np.ndarray, bad: np.ndarray) -> float:
 
 
 def best_f1(good: np.ndarray, bad: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
-    """The highest F1 of counts [V] at ascending scores, and the threshold, midway to the score below."""
+    """The highest F1 of counts [V] at ascending scores, and the threshold, midway to the score below, which may be 0.
+
+    What is above the threshold is taken for bad, so it lies below the scores that this F1 takes.
+    """
     right = np.cumsum(bad[::-1])[::-1]
     taken = right + np.cumsum(good[::-1])[::-1]
     f1 = 2 * right / (taken + bad.sum())
     at = int(f1.argmax())
-    return float(f1[at]), float(scores[at] + scores[max(at - 1, 0)]) / 2
+    return float(f1[at]), float(scores[at] + (scores[at - 1] if at else 0.0)) / 2
 
 
 def pro(good: np.ndarray, shares: np.ndarray, regions: int, limit: float = PRO_LIMIT) -> float:

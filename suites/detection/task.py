@@ -28,7 +28,7 @@ from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Plot, Tally
 from suites.vision.alike import AlikeBatches, parts
-from suites.vision.pose import Pose
+from suites.vision.pose import Pose, expect_points
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.structures import Instances
 from suites.vision.task import VisionTask, unprepared
@@ -140,6 +140,12 @@ class DetectionTask(VisionTask):
         """That of the metric: AP of COCO, mAP of VOC."""
         evaluator: Any = self._metric.target
         return str(evaluator.main_figure)
+
+    def _open(self, dataset: Any, path: str) -> Any:
+        found = super()._open(dataset, path)
+        if self.model.pose is not None and getattr(found, "pose", None) is not None:
+            expect_points(path, found.pose, self.model.pose, "give the network's head them as its `pose`")
+        return found
 
     def collate(self, dataset: DetectionDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""

@@ -74,7 +74,9 @@ class GenerationTask(VisionTask):
 
     @cached_property
     def _eval_set(self) -> Any:
-        return self._open(self.eval_data.dataset, "data.eval.dataset")
+        """What is drawn from stands first: of a model that draws the first kind that is the second."""
+        found = super()._eval_set
+        return found.swapped() if self.model.draws == "a" else found
 
     def _open(self, dataset: Any, path: str) -> Any:
         found = super()._open(dataset, path)

@@ -41,10 +41,11 @@ class Figures:
     sigmas: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.pck <= 0 or len(self.normaliser) not in (0, 2) or any(sigma <= 0 for sigma in self.sigmas):
+        two = self.normaliser == () or (len(set(self.normaliser)) == 2 == len(self.normaliser))
+        if self.pck <= 0 or not two or min(self.normaliser, default=0) < 0 or any(sigma <= 0 for sigma in self.sigmas):
             raise AttributeValueError(
                 f"figures: pck is {self.pck}, normaliser {list(self.normaliser)}, sigmas {list(self.sigmas)}; pck and "
-                "sigmas are positive, normaliser has two points or none"
+                "sigmas are positive, normaliser has two different points, from 0, or none"
             )
 
     def of(self, count: int) -> np.ndarray:

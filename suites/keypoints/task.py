@@ -25,6 +25,7 @@ from suites.keypoints.metrics import Figures, PoseMetric
 from suites.keypoints.models.base import PoseModel
 from suites.keypoints.processor import PoseProcessor
 from suites.keypoints.sample import PoseSample
+from suites.vision.pose import expect_points
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.task import VisionTask
 
@@ -85,12 +86,7 @@ class KeypointsTask(VisionTask):
 
     def _open(self, dataset: Any, path: str) -> Any:
         found = super()._open(dataset, path)
-        names = () if found.pose is None else found.pose.names
-        if names != self.model.pose.names:
-            raise ConfigError(
-                f"{path}: its points are {', '.join(names[:8]) or 'unnamed'}; the network's are "
-                f"{', '.join(self.model.pose.names[:8])}: set model.points or model.pose"
-            )
+        expect_points(path, found.pose, self.model.pose, "set model.points or model.pose")
         return found
 
     def collate(self, dataset: Any) -> Callable[[list[PoseSample]], Batch]:
@@ -99,17 +95,29 @@ class KeypointsTask(VisionTask):
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """`heatmap`: the mean over labelled points of the mean square error of their maps."""
-        error = self.model(inputs["images"]) - inputs["heatmaps"]
+        error = self._maps(inputs["images"]) - inputs["heatmaps"]
         each = ops.mean(ops.square(error), axes=(1, 2)) * inputs["weights"]  # [N, L]
         asked = ops.maximum(ops.sum(inputs["weights"]), 1.0)
         return {"heatmap": Loss(ops.sum(each) / asked, asked)}
+
+    def _maps(self, images: Tensor) -> Tensor:
+        """The heatmaps of images; ConfigError where they reach beyond these, so that a mirror would shift them."""
+        maps = self.model(images)
+        stride = self.model.stride
+        (height, width), cells = (tuple(map(int, x.shape[1:3])) for x in (images, maps))
+        if (height, width) != (cells[0] * stride, cells[1] * stride):
+            raise ConfigError(
+                f"the transforms make pictures of {height}x{width} (height x width), of which the network makes maps "
+                f"of {cells[0]}x{cells[1]} cells of {stride} pixels; give ObjectCrop sides that are multiples of 32"
+            )
+        return maps
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """`heatmaps` float32 [N, H/s, W/s, L]; of a network that gives points, `points` float32 [N, L, 3]."""
         images = inputs["images"]
         if self.model.gives_points:
             return {"points": self.model.points(images)}
-        maps = self.model(images)
+        maps = self._maps(images)
         if self._targets.flip:
             mirrored = ops.flip(self.model(ops.flip(images, axes=(2,))), axes=(2,))
             maps = (maps + ops.gather(mirrored, tensor(np.array(self.model.pose.order)), axis=3)) * 0.5

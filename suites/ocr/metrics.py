@@ -18,6 +18,7 @@ from suites.ocr.alphabet import Alphabet
 from suites.ocr.decoding import Language, read_lines
 from suites.ocr.page import Page
 from suites.ocr.sample import PageSample
+from suites.ocr.texts import as_said
 
 _IOU = 0.5
 _COVERED = 0.5  # share of a found text inside of one that does not count, above which it does not count either
@@ -91,7 +92,7 @@ class FoundTexts(Metric):
     def add(self, sample: PageSample, quads: Sequence[np.ndarray], texts: Sequence[str] = ()) -> None:
         """Takes in what was found in one picture."""
         pairs, counts = matched(quads, sample.polygons, sample.ignored)
-        right = sum(texts[m] == sample.texts[g] for m, g in pairs) if self._reads else 0
+        right = sum(as_said(texts[m]) == sample.texts[g] for m, g in pairs) if self._reads else 0
         true = int((~sample.ignored).sum())
         self._images.append((sample.number, true, int(counts.sum()), len(pairs), right))
 
@@ -139,7 +140,7 @@ class ReadLines(Metric):
         """Takes in the lines of a batch."""
         read = read_lines(outputs, self._alphabet, self._language)
         for number, text, found in zip(batch["numbers"], batch["texts"], read, strict=True):
-            self._lines.append((int(number), str(text), found.text.strip()))
+            self._lines.append((int(number), str(text), as_said(found.text)))
 
     def worst(self, count: int) -> dict[str, list[Case]]:
         """The lines that are read worst."""

@@ -1,6 +1,8 @@
-"""Text files that a user names: lists of words, texts to count in or to draw."""
+"""What files say: lists of words, texts to count in or to draw, and what is written in pictures."""
 
 from __future__ import annotations
+
+import unicodedata
 
 from framework.errors import DataError
 from framework.outside import expanded, read_bytes
@@ -14,3 +16,8 @@ def lines_of_file(path: str) -> list[tuple[int, str]]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
     return numbered_lines(data, path)
+
+
+def as_said(text: str) -> str:
+    """What is written in a picture, in the one form in which texts are compared: whole letters, no space around."""
+    return unicodedata.normalize("NFC", text.strip())

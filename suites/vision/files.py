@@ -102,6 +102,16 @@ def say_shared(what: str, pairs: Iterable[tuple[str, str | None]], noun: str) ->
         _log.warning("%s: %d %s belong to several pictures of one name: %s", what, len(shared), noun, named)
 
 
+def flag(value: object, who: str) -> bool:
+    """What a mark such as `iscrowd` says, as a number, a truth value or a text; DataError where it says neither."""
+    word = str(value).strip().lower() if isinstance(value, (str, int, float)) else ""
+    if word in ("0", "0.0", "false", "no", ""):
+        return False
+    if word in ("1", "1.0", "true", "yes"):
+        return True
+    raise DataError(f"{who} is {value!r}; it must be 0 or 1")
+
+
 def is_image(name: str) -> bool:
     """Whether a file has the ending of a picture."""
     return ending(name) in _IMAGES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
 from suites.vision.files import BESIDE, held_out, is_image
+from suites.vision.pictures import stated
 from suites.vision.pictures.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.structures import Patch
 
@@ -70,11 +72,16 @@ class Documents:
         document = self._documents.get(name)
         return None if document is None else picture_of(self._source, name, document)
 
+    def shapes(self) -> Iterator[dict[str, Any]]:
+        """All shapes with an area, in the documents that can be read."""
+        for document in self._documents.values():
+            for shape in document["shapes"]:
+                if (shape.get("shape_type") or "polygon") not in WITHOUT_AREA:
+                    yield shape
+
     def labels(self) -> list[str]:
-        """All labels of shapes with an area, in the documents that can be read, sorted."""
-        shapes = (shape for document in self._documents.values() for shape in document["shapes"])
-        found = {label_of(shape) for shape in shapes if (shape.get("shape_type") or "polygon") not in WITHOUT_AREA}
-        return sorted(found - {""})
+        """All labels of these, sorted."""
+        return sorted({label_of(shape) for shape in self.shapes()} - {""})
 
 
 def picture_of(source: Source, name: str, document: dict[str, Any]) -> str | None:
@@ -90,9 +97,7 @@ def picture_of(source: Source, name: str, document: dict[str, Any]) -> str | Non
 
 def stated_size(document: dict[str, Any]) -> tuple[int, int]:
     """(H, W) of its picture as a document says; (0, 0) where it does not."""
-    sides = [document.get(key) for key in ("imageHeight", "imageWidth")]
-    whole = [side if type(side) is int and side > 0 else 0 for side in sides]
-    return (whole[0], whole[1]) if all(whole) else (0, 0)
+    return stated.stated_size(document.get("imageHeight"), document.get("imageWidth"))
 
 
 def label_of(shape: dict[str, Any]) -> str:

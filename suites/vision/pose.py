@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from framework.errors import AttributeValueError, DataError
+from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.names import did_you_mean
 
+_log = logging.getLogger(__name__)
 _WORDS = re.compile(r"(?i)(?<![a-z])(?:left|right)")
 _HINTS = (
     re.compile(r"(?i)(?:left|right)(?![a-z])"),
     re.compile(r"(?<![A-Za-z])[LlRr](?![A-Za-z])|(?<![A-Za-z])[LR](?=[A-Z][a-z])|(?<=[a-z])[LR](?![A-Za-z])"),
 )
+_FIRST = re.compile(r"^[LlRr](?=[a-z]{3})")  # as in MPII's own "lsho" and "rsho"
+_NUMBER = re.compile(r"\d+")
 _ROUNDING = 0.5  # pixels outside of a picture that count as rounding
 _OTHER = {"left": "right", "right": "left", "l": "r", "r": "l"}
 
@@ -28,7 +32,7 @@ class Pose:
     Args:
         names: L of them, such as "left_eye".
         mirrored: for each point of a mirrored object, the number of the one it was. Empty: as the names say, "left_eye"
-            and "right_eye" change places, and so do "L_eye" and "R_eye".
+            and "right_eye" change places, and so do "L_eye" and "R_eye", "leye" and "reye".
         skeleton: pairs of numbers of points that a line joins in pictures.
     """
 
@@ -77,7 +81,7 @@ class Pose:
 def _sides(names: Sequence[str]) -> list[int]:
     """For each name the number of that of the other side, or its own."""
     numbers = {name: at for at, name in enumerate(names)}
-    if len(names) > 1 and not any(letter.isalpha() for name in names for letter in name):
+    if len(names) > 1 and len({_NUMBER.sub("", name) for name in names}) == 1:
         raise DataError(f"the names of points, {names[0]!r} and so on, do not tell left from right: give their pairs")
     return [_partner(name, numbers) for name in names]
 
@@ -86,8 +90,40 @@ def _partner(name: str, numbers: dict[str, int]) -> int:
     said = _WORDS.sub(_swapped, name)
     if said != name and said not in numbers:
         raise DataError(f"the point {name!r} has no {said!r} to change places with in a mirror: give their pairs")
-    others = (said, *(hint.sub(_swapped, name) for hint in _HINTS))
+    others = (said, *(hint.sub(_swapped, name) for hint in (*_HINTS, _FIRST)))
     return next((numbers[other] for other in others if other != name and other in numbers), numbers[name])
+
+
+def expect_points(place: str, found: Pose | None, wanted: Pose, remedy: str) -> None:
+    """Raise ConfigError where a set's points are not the network's, in its order.
+
+    Args:
+        place: of the set in a config.
+        found: what its points are; None where nothing says it.
+        wanted: what the network's are.
+        remedy: what a user does about it.
+    """
+    names = () if found is None else found.names
+    if names != wanted.names:
+        order = "in another order, " if sorted(names) == sorted(wanted.names) else ""
+        raise ConfigError(
+            f"{place}: its points are {', '.join(names[:8]) or 'unnamed'}; the network's are, {order}"
+            f"{', '.join(wanted.names[:8])}: {remedy}"
+        )
+
+
+def say_sides(what: str, pose: Pose) -> None:
+    """Warn where no point changes places in a mirror, and nobody said so; `what` names the set."""
+    try:
+        alone = len(pose.names) > 1 and not pose.mirrored and pose.order == list(range(len(pose.names)))
+    except DataError:  # told where something is mirrored
+        return
+    if alone:
+        _log.warning(
+            "%s: the names of points tell no left from right (%s), so in a mirror each stays itself; where some change "
+            "places, say which by point_pairs",
+            *(what, ", ".join(pose.names[:8])),
+        )
 
 
 def _swapped(found: re.Match[str]) -> str:

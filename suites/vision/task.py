@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from framework.data import BatchSampler, DataLoader, FixedBatches, ShuffledSampler
 from framework.errors import AttributeValueError
 from framework.nn import Layer
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.data_task import DataTask
+from suites.engine.contract.processor import Processor
 from suites.vision.augmentation.pipeline import Augmented, Transform
-from suites.vision.classes import ClassNames, open_dataset
+from suites.vision.classes import TRAINING, ClassNames, expect_same_classes, open_dataset
 from suites.vision.ordering import LikeShapes
 from suites.vision.settings import EvalData, TrainData
 
@@ -37,6 +38,7 @@ class VisionTask(DataTask[TrainData, EvalData]):
     """
 
     wrong_classes: ClassVar[str] = "correct data.num_classes"
+    _named: tuple[str, tuple[str, ...]] | None = None  # what says the classes of evaluation sets, and their names
 
     def __init__(
         self,
@@ -58,7 +60,27 @@ class VisionTask(DataTask[TrainData, EvalData]):
 
     @cached_property
     def _eval_set(self) -> Any:
-        return self._open(self.eval_data.dataset, "data.eval.dataset")
+        found = self._open(self.eval_data.dataset, "data.eval.dataset")
+        if self._named is not None:
+            self._expect_classes("data.eval.dataset", found.class_names, *self._named)
+        return found
+
+    def adopt(self, processor: Processor) -> None:
+        """Takes up which classes the run was trained with, for the sets that it is evaluated on."""
+        names = tuple(processor.metadata().get("class_names", ()))
+        self._named = ("the run", names) if names else None
+
+    def with_eval(self, data: EvalData) -> Self:
+        """Return this task with another evaluation set and the same model."""
+        other = super().with_eval(data)
+        if self._named is None and self._eval is not None:
+            other._named = "data.eval.dataset", tuple(self.names_of_classes())
+        return other
+
+    def _expect_classes(self, place: str, names: Sequence[str], other: str, others: Sequence[str]) -> None:
+        """Raises ConfigError where classes of the network are other ones in two sets; see `expect_same_classes`."""
+        if self._num_classes is not None and len(names) == len(others) > 1:
+            expect_same_classes(place, names, other, others)
 
     def names_of_classes(self) -> Sequence[str]:
         """Names of the classes, as the evaluation set has them."""
@@ -70,7 +92,10 @@ class VisionTask(DataTask[TrainData, EvalData]):
         vars(self)["_eval_set"] = ClassNames(tuple(names))
 
     def _open(self, dataset: Any, path: str) -> Any:
-        return open_dataset(dataset, self._num_classes, path, self.wrong_classes.format(path=path))
+        found = open_dataset(dataset, self._num_classes, path, self.wrong_classes.format(path=path))
+        if path == TRAINING and self._eval is not None:
+            self._expect_classes(path, found.class_names, "data.eval.dataset", self.names_of_classes())
+        return found
 
     @abstractmethod
     def collate(self, dataset: Any) -> Callable[[list[Any]], Batch]:

@@ -86,7 +86,8 @@ def coco(arguments: Arguments, classes: int) -> None:
     if arguments.get("first_id") == 0:  # COCO's ids begin with 1, so label 0 has no category
         classes -= 1
     part, images = Path(arguments["annotations"]).stem, []
-    count = arguments.get("points", 0)
+    spots = list(arguments.get("points", ()))
+    count = len(spots)
     for number in range(COUNT):
         images.append({"id": number, "file_name": f"{part}{number}.png", "height": HEIGHT, "width": WIDTH})
         picture(Path(arguments["images"]) / f"{part}{number}.png")
@@ -100,7 +101,6 @@ def coco(arguments: Arguments, classes: int) -> None:
             points = [value for i in range(count) for value in (x1 + i % (x2 - x1), (y1 + y2) // 2, 2)]
             objects.append({**box, **ids, "segmentation": [outline], "keypoints": points})
     names = arguments.get("classes") or [f"class{label}" for label in range(classes)]
-    spots = [f"point{i}" for i in range(count)]
     categories = [{"id": 1 + label, "name": name, "keypoints": spots} for label, name in enumerate(names)]
     write(arguments["annotations"], json.dumps({"images": images, "annotations": objects, "categories": categories}))
 
@@ -406,7 +406,7 @@ def draw(name: str) -> list[str]:
     for path, part in parts_of(data):
         arguments = {"schema": data.get("schema"), **part["dataset"]}
         if arguments.get("keypoints"):
-            arguments["points"] = len(_pose_of(config["model"]).get("names", range(17)))
+            arguments["points"] = _pose_of(config["model"]).get("names", COCO_PERSON.names)
         if arguments["schema"] in ("auto", "schema.yml"):
             write("schema.yml", yaml.safe_dump(OWN_SCHEMA))
             arguments["schema"] = OWN_SCHEMA

@@ -25,7 +25,11 @@ from suites.vision.pictures.sizes import picture_sizes
 
 _log = logging.getLogger(__name__)
 _NAMED = 5  # in a message
+_ENDS = ("_mask", "")  # behind the name of a picture, of its mask
+_LOSSY = (b"\xff\xd8", b"RIFF")  # beginnings of JPEG and WebP files
+_LEVELS = 16  # of brightness, up to which a mask's are kinds of defects
 GOOD = "good"
+FINE = (GOOD, "normal", "ok")  # names of folders, however they are written, that are no kind of defect
 
 
 class AnomalyDataset(ABC):
@@ -128,12 +132,12 @@ class AnomalyFiles(AnomalyDataset):
         return Inspectable(image=image, mask=mask, label=label, number=index, name=name, original=(height, width))
 
     def _mask(self, at: int, size: tuple[int, int], picture: str) -> np.ndarray:
-        """uint8 [H, W]: 1 where the mask is brighter than half of its brightest; DataError for another size."""
-        name = self._masks.full_name(at)
-        bright = decode_image(self._masks.read(at), name).max(axis=2)
+        """uint8 [H, W], 1 where the mask marks a defect; DataError for another size."""
+        name, data = self._masks.full_name(at), self._masks.read(at)
+        bright = decode_image(data, name).max(axis=2)
         if why := sizes_differ(name, bright.shape, picture, size):
             raise DataError(f"mask {why}")
-        return (bright > bright.max() / 2).astype(np.uint8)
+        return marked(bright, lossy=data.startswith(_LOSSY))
 
     def image(self, index: int) -> np.ndarray:
         """Picture `index` alone, uint8 RGB [H, W, 3]."""
@@ -156,20 +160,40 @@ class AnomalyFiles(AnomalyDataset):
         return glances(self._files, np.arange(len(self)))
 
 
-def matched(what: str, pictures: Sequence[str], masks: Sequence[str], ends: Sequence[str] = ("_mask", "")) -> list[str]:
-    """The mask of each picture: that of its name, with one of `ends` behind.
+def marked(bright: np.ndarray, *, lossy: bool) -> np.ndarray:
+    """uint8 [H, W], 1 where a mask marks a defect, of its brightness uint8 [H, W].
+
+    A mask of few levels has a number or a colour for each kind of defect: all but black counts. One of many, or of a
+    file that loses a little of each pixel, has blurred borders: what is brighter than half of its brightest counts.
+    """
+    levels = np.count_nonzero(np.bincount(bright.ravel(), minlength=256))
+    least = bright.max() / 2 if lossy or levels > _LEVELS else 0
+    return (bright > least).astype(np.uint8)
+
+
+def matched(what: str, pictures: Sequence[str], masks: Sequence[str], folders: tuple[str, str]) -> list[str]:
+    """The mask of each picture: that of its path or else of its name, with or without `_mask` behind.
+
+    Args:
+        what: words for messages.
+        pictures, masks: their paths below `folders`.
+        folders: of the pictures and of the masks, which the paths returned begin with.
 
     Raises SetError where a picture has no mask, or a mask no picture: names that differ make every figure wrong.
     """
-    by_stem = {stem(mask.rpartition("/")[2]): mask for mask in masks}
-    found = [
-        next((by_stem[key] for end in ends if (key := stem(picture.rpartition("/")[2]) + end) in by_stem), None)
-        for picture in pictures
-    ]
-    lonely = [picture for picture, mask in zip(pictures, found, strict=True) if mask is None]
-    spare = sorted(set(masks) - {mask for mask in found if mask is not None})
+    times = Counter(stem(mask.rpartition("/")[2]) for mask in masks)
+    known = {key: mask for mask in masks if times[key := stem(mask.rpartition("/")[2])] == 1}
+    known |= {stem(mask): mask for mask in masks}
+    keys = [(stem(picture), stem(picture.rpartition("/")[2])) for picture in pictures]
+    found = [next((known[key + end] for key in pair for end in _ENDS if key + end in known), None) for pair in keys]
+    lonely = [f"{folders[0]}/{picture}" for picture, mask in zip(pictures, found, strict=True) if mask is None]
+    spare = sorted(f"{folders[1]}/{mask}" for mask in set(masks) - {mask for mask in found if mask is not None})
     for names, noun, other in ((lonely, "pictures of defects", "mask"), (spare, "masks", "picture")):
         if names:
             shown = ", ".join(names[:_NAMED]) + (" ..." if len(names) > _NAMED else "")
             raise SetError(f"{what}: {len(names)} {noun} have no {other} of their name: {shown}")
-    return [mask for mask in found if mask is not None]
+    owners: dict[str | None, str] = {}
+    for picture, mask in zip(pictures, found, strict=True):
+        if (first := owners.setdefault(mask, picture)) != picture:
+            raise SetError(f"{what}: {folders[1]}/{mask} is the mask of {first} and of {picture}; give each its own")
+    return [f"{folders[1]}/{mask}" for mask in found if mask is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from suites.anomaly.datasets.base import GOOD, AnomalyFiles, Row, matched
+from suites.anomaly.datasets.base import FINE, GOOD, AnomalyFiles, Row, matched
 from suites.engine.contract.recognising import Recognised, recogniser
 from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import open_set
@@ -27,8 +27,8 @@ class MvtecFolder(AnomalyFiles):
         part: "train" for the good pictures to learn from, "test" for the others.
 
     Raises:
-        SetError: there are no pictures; some kinds have masks and some have none; a picture has no mask of its name, or
-            a mask no picture.
+        SetError: there are no pictures; good ones of the test are called otherwise; some kinds have masks and some have
+            none; a picture has no mask of its name, or a mask no picture.
     """
 
     def __init__(self, root: str, part: Literal["train", "test"] = "train") -> None:
@@ -36,18 +36,20 @@ class MvtecFolder(AnomalyFiles):
         if not source.folders(part):
             raise SetError(f"{what}: there is no folder {part}/{GOOD}; root is the folder of one category")
         kinds = [GOOD] if part == "train" else source.folders(part)
+        if fine := [kind for kind in kinds if kind != GOOD and kind.lower() in FINE]:
+            raise SetError(f"{what}: test/{fine[0]} would be a kind of defect; call the folder of good pictures {GOOD}")
         known = source.folders("ground_truth") if part == "test" else []
         rows: list[Row] = []
         unmasked: list[str] = []
         for kind in kinds:
-            pictures = [f"{part}/{kind}/{name}" for name in pictures_below(source, f"{part}/{kind}")]
+            folder, truth = f"{part}/{kind}", f"ground_truth/{kind}"
+            pictures = pictures_below(source, folder)
             masks: list[str | None] = [None] * len(pictures)
             if kind in known:
-                there = [f"ground_truth/{kind}/{name}" for name in pictures_below(source, f"ground_truth/{kind}")]
-                masks = [*matched(what, pictures, there)]
+                masks = [*matched(what, pictures, pictures_below(source, truth), (folder, truth))]
             elif kind != GOOD and pictures:
                 unmasked.append(kind)
-            rows += [Row(picture, kind, mask) for picture, mask in zip(pictures, masks, strict=True)]
+            rows += [Row(f"{folder}/{picture}", kind, mask) for picture, mask in zip(pictures, masks, strict=True)]
         if without := sorted(set(known) - set(kinds)):
             raise SetError(f"{what}: ground_truth has masks of {', '.join(without)}, of which test has no pictures")
         if unmasked and any(row.mask for row in rows):

@@ -108,7 +108,7 @@ class BoxTable:
         offsets: int64 [I + 1].
         boxes: float64 [T, 4], inside their images and with an area.
         classes: int64 [T].
-        areas: float64 [T], the file's where it gives them.
+        areas: float64 [T], the file's where it gives some above 0, else those of the boxes.
         difficult, crowd: bool [T].
         clipped, dropped: int64 [I], how many boxes of each image were cut at its border or had no area.
         shapes: of each box, where masks were read.
@@ -169,7 +169,7 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
     cut = np.abs(boxes - found).max(axis=1, initial=0) > _ROUNDING
     keep = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
     areas = np.asarray(raw.areas, np.float64)
-    areas = np.where(np.isnan(areas), (boxes[:, 2:] - boxes[:, :2]).prod(axis=1), areas)
+    areas = np.where(areas > 0, areas, (boxes[:, 2:] - boxes[:, :2]).prod(axis=1))
     order = np.flatnonzero(keep)[np.argsort(owners[keep], kind="stable")]
 
     points = None if not raw.points else np.asarray(raw.points, np.float32)[order]

@@ -17,7 +17,6 @@ from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.annotations import clean_boxes
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
-from suites.detection.datasets.layout import flag
 from suites.detection.datasets.shapes import Shape, lies_inside, read_shape
 from suites.detection.sample import GroundTruth
 from suites.engine.data.files import Source
@@ -28,8 +27,8 @@ from suites.engine.data.skipping import MAX_SKIPPED, SetError
 from suites.engine.data.sources import find_data, open_source, read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
-from suites.vision.files import held_out
-from suites.vision.pose import pose_of_category
+from suites.vision.files import flag, held_out
+from suites.vision.pose import pose_of_category, say_sides
 
 _log = logging.getLogger(__name__)
 _MOST_FILES = 8  # beside an annotation file that are looked into
@@ -193,6 +192,8 @@ class _Reader:
         except (DataError, AttributeValueError) as error:
             raise DataError(f"{self._path}: keypoints: {error}") from None
         self._raw.pose = poses.pop() if len(poses) == 1 else None
+        if self._raw.pose is not None:
+            say_sides(str(self._path), self._raw.pose)
 
     def hold_out(self, source: Source, split: str | None, holdout: int) -> None:
         """Keeps the images of a part; annotations of the others go with them."""

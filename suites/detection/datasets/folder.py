@@ -139,15 +139,17 @@ def _coco(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | N
     documents = {name: head for name in candidates if (head := _coco_head(source, name)) is not None}
     if not documents:
         return None
-    found: dict[str, dict[str, Any]] = {}
-    for name, head in documents.items():
+    files: dict[str, list[str]] = {}
+    for name in documents:
         folder, _, file = name.rpartition("/")
         part = part_in(file) or part_in(folder.rpartition("/")[2]) or ("train" if len(documents) == 1 else None)
         if part is not None:
-            images = _images_of(source, folder, part, _first_picture(head))
-            found.setdefault(
-                part, {"annotations": f"{source.root}/{name}", "images": f"{source.root}/{images}".rstrip("/")}
-            )
+            files.setdefault(part, []).append(name)
+    found: dict[str, dict[str, Any]] = {}
+    for part, several in files.items():
+        name = _of_boxes(source, part, several)
+        images = _images_of(source, name.rpartition("/")[0], part, _first_picture(documents[name]))
+        found[part] = {"annotations": f"{source.root}/{name}", "images": f"{source.root}/{images}".rstrip("/")}
     if "train" not in found:
         raise DataError(f"{source.root}: COCO files {', '.join(documents)}, none of them named train; name one so")
     parts = _parts(found, found["train"])
@@ -156,11 +158,32 @@ def _coco(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | N
     )
 
 
+def _of_boxes(source: Source, part: str, names: Sequence[str]) -> str:
+    """The file of a part: of those that COCO itself has for one, that of all boxes; DataError where there are others.
+
+    COCO's are `instances_PART`, `person_keypoints_PART`, of the same pictures, and further ones without boxes.
+    """
+    whole = [name for name in names if name.rpartition("/")[2].startswith("instances")]
+    return _alone(source, part, whole or names)
+
+
+def _alone(source: Source, part: str, names: Sequence[str]) -> str:
+    """The annotation file of a part; DataError where there are several: those behind the first would be left out."""
+    if len(names) > 1:
+        raise DataError(
+            f"{source.root}: {len(names)} annotation files of the part '{part}': {', '.join(names[:4])}; join them, or "
+            "name one in the data section of a config"
+        )
+    return names[0]
+
+
 def _coco_head(source: Source, name: str) -> bytes | None:
     """Beginning and end of a COCO file; None where it is none."""
     data = source.read(name, "data_bytes")
     ends = data[:_HEAD] + data[-_HEAD:]
     text = ends.replace(b"\0", b"")  # also UTF-16
+    if b'"bbox"' not in text and (b'"caption"' in text or b'"segments_info"' in text):
+        return None  # COCO's captions, and its panoptic maps
     return text if b'"images"' in text and (b'"annotations"' in text or b'"categories"' in text) else None
 
 
@@ -194,11 +217,14 @@ def _tools(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | 
     if not made or len(set(made.values())) > 1:
         return None
     make = next(iter(made.values()))
-    found: dict[str, dict[str, Any]] = {}
+    files: dict[str, list[str]] = {}
     for name in made:
         part = part_in(name.rpartition("/")[2]) or ("train" if len(made) == 1 else None)
         if part is not None:
-            found.setdefault(part, {"root": source.root, "annotations": name})
+            files.setdefault(part, []).append(name)
+    found: dict[str, dict[str, Any]] = {
+        part: {"root": source.root, "annotations": _alone(source, part, several)} for part, several in files.items()
+    }
     if "train" not in found:
         raise DataError(f"{source.root}: annotation files {', '.join(made)}, none of them named train; name one so")
     common = {}

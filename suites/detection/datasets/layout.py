@@ -21,16 +21,6 @@ def size_of(source: Source, name: str) -> tuple[int, int]:
         raise PictureError(str(error)) from None
 
 
-def flag(value: object, who: str) -> bool:
-    """What a mark such as `iscrowd` says, as a number, a truth value or a text; DataError where it says neither."""
-    word = str(value).strip().lower() if isinstance(value, (str, int, float)) else ""
-    if word in ("0", "0.0", "false", "no", ""):
-        return False
-    if word in ("1", "1.0", "true", "yes"):
-        return True
-    raise DataError(f"{who} is {value!r}; it must be 0 or 1")
-
-
 class ClassTable:
     """Numbers of class names.
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,22 @@ _CVAT = ("box", "polygon", "ellipse", "mask")  # elements that are read
 _ROUND = 64  # points of the polygon in place of an ellipse
 
 
+class Part(NamedTuple):
+    """An object, or a part of one.
+
+    Attributes:
+        label: its class.
+        outline: float64 [P, 2] in pixels, or its bitmap.
+        group: those of one group and label are one object; 0 of an object by itself.
+        is_box: whether the outline is a box, which tells no shape beside other parts.
+    """
+
+    label: str
+    outline: np.ndarray | Patch
+    group: int = 0
+    is_box: bool = False
+
+
 @dataclass
 class Entry:
     """An image as a file describes it.
@@ -43,14 +59,14 @@ class Entry:
     Attributes:
         image: its name in the file.
         size: (H, W) as stated; (0, 0) where it is not.
-        objects: label of each, and its outline, float64 [P, 2] in pixels, or its bitmap.
+        objects: what is marked in it.
         left_out: kinds of shapes without an area, or that are not read, one a shape.
         problem: why it cannot be used; "" where it can.
     """
 
     image: str
     size: tuple[int, int] = (0, 0)
-    objects: list[tuple[str, np.ndarray | Patch]] = field(default_factory=list)
+    objects: list[Part] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     problem: str = ""
 
@@ -91,7 +107,7 @@ class ToolDetection(FileDataset):
     ) -> None:
         source = open_source(root)
         declared, entries = self.parse(source, annotations)
-        labels = sorted({label for entry in entries for label, _ in entry.objects})
+        labels = sorted({label for entry in entries for label, *_ in entry.objects})
         names = list(classes) if classes is not None else listed_classes(source) or declared or labels
         files = {entry.image: _picture(source, annotations, entry.image) for entry in entries}
         if holdout is not None:
@@ -131,21 +147,32 @@ def _take(intake: Intake, source: Source, entry: Entry, file: str | None, table:
         raise missing_picture(f"{source.root}/{entry.image}")
     size = entry.size if all(entry.size) else size_of(source, file)
     at = intake.raw.add_image(file, size, entry.image)
-    for name, part in entry.objects:
+    groups: dict[tuple[str, int, int], list[Part]] = {}
+    for number, part in enumerate(entry.objects):
+        groups.setdefault((part.label, part.group, 0 if part.group else number), []).append(part)
+    for (name, *_), parts in groups.items():
         label = table.label(name, f"{where}: {entry.image}")
         if label is not None:
-            shape = merged([part], size) if intake.raw.shapes is not None else None
-            intake.raw.add_box(at, corners_of(part), label, shape=shape)
+            outlines = [part.outline for part in parts if not part.is_box] or [part.outline for part in parts]
+            shape = merged(outlines, size) if intake.raw.shapes is not None else None
+            corners = np.array([corners_of(part.outline) for part in parts])
+            (x1, y1), (x2, y2) = corners[:, :2].min(axis=0).tolist(), corners[:, 2:].max(axis=0).tolist()
+            intake.raw.add_box(at, (x1, y1, x2, y2), label, shape=shape)
 
 
 def _rectangle(x1: float, y1: float, x2: float, y2: float, degrees: float = 0.0) -> np.ndarray:
     """The corners of a box, turned clockwise around its centre."""
-    corners = np.array([[x1, y1], [x2, y1], [x2, y2], [x1, y2]], np.float64)
-    if degrees:
-        centre, turn = corners.mean(axis=0), math.radians(degrees)
-        matrix = np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
-        corners = (corners - centre) @ matrix + centre
-    return corners
+    return _turned(np.array([[x1, y1], [x2, y1], [x2, y2], [x1, y2]], np.float64), math.radians(degrees))
+
+
+def _turned(points: np.ndarray, turn: float) -> np.ndarray:
+    """Points [P, 2] turned clockwise by radians around their middle."""
+    if not turn:
+        return points
+    centre = points.mean(axis=0)
+    matrix = np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
+    turned: np.ndarray = (points - centre) @ matrix + centre
+    return turned
 
 
 def _polygon(points: Any) -> np.ndarray:
@@ -155,14 +182,18 @@ def _polygon(points: Any) -> np.ndarray:
     return outline
 
 
-def _ellipse(x: float, y: float, width: float, height: float) -> np.ndarray:
-    turn = np.linspace(0, 2 * np.pi, _ROUND, endpoint=False)
-    return np.stack([x + width * np.cos(turn), y + height * np.sin(turn)], axis=1)
+def _ellipse(x: float, y: float, width: float, height: float, turn: float = 0.0) -> np.ndarray:
+    """An outline with half sides `width` and `height`, turned clockwise by radians."""
+    around = np.linspace(0, 2 * np.pi, _ROUND, endpoint=False)
+    return _turned(np.stack([x + width * np.cos(around), y + height * np.sin(around)], axis=1), turn)
 
 
 @register("dataset", needs={"split": "holdout"})
 class CvatDetection(ToolDetection):
-    """CVAT for images 1.1: boxes, turned boxes, polygons, ellipses and masks; points and lines are left out."""
+    """CVAT for images 1.1: boxes, polygons, ellipses, turned ones too, and masks; points and lines are left out.
+
+    Shapes of one group and label are one object, as in what CVAT exports for COCO.
+    """
 
     @staticmethod
     def parse(source: Source, name: str) -> tuple[list[str], list[Entry]]:
@@ -170,7 +201,8 @@ class CvatDetection(ToolDetection):
         root = parse_xml(source, name)
         if root.tag != "annotations" or root.find("image") is None:
             raise DataError(f"{source.root}/{name}: has no <image> in <annotations>; is it CVAT for images 1.1?")
-        declared = [(label.findtext("name") or "").strip() for label in root.iter("label")]
+        labels = (label for label in root.iter("label") if not (label.findtext("parent") or "").strip())
+        declared = [(label.findtext("name") or "").strip() for label in labels]  # without points of skeletons
         return list(dict.fromkeys(filter(None, declared))), [_cvat_entry(image) for image in root.iter("image")]
 
 
@@ -178,7 +210,10 @@ def _cvat_entry(image: Any) -> Entry:
     found = Entry(str(image.get("name") or ""))
     try:
         found.size = int(image.get("height") or 0), int(image.get("width") or 0)
-        found.objects = [(str(shape.get("label") or ""), part) for shape, part in _cvat_shapes(image)]
+        found.objects = [
+            Part(str(shape.get("label") or ""), outline, int(shape.get("group_id") or 0), shape.tag == "box")
+            for shape, outline in _cvat_shapes(image)
+        ]
         found.left_out = [shape.tag for shape in image if shape.tag not in (*_CVAT, "tag")]
     except (TypeError, ValueError, DataError) as error:
         found.problem = f"cannot be read ({error})"
@@ -193,7 +228,8 @@ def _cvat_shapes(image: Any) -> Iterator[tuple[Any, np.ndarray | Patch]]:
         elif shape.tag == "polygon":
             yield shape, _polygon([list(map(float, pair.split(","))) for pair in shape.get("points", "").split(";")])
         elif shape.tag == "ellipse":
-            yield shape, _ellipse(*(number_in(shape.get(key)) for key in ("cx", "cy", "rx", "ry")))
+            x, y, width, height = (number_in(shape.get(key)) for key in ("cx", "cy", "rx", "ry"))
+            yield shape, _ellipse(x, y, width, height, math.radians(number_in(shape.get("rotation") or 0)))
         elif shape.tag == "mask":
             runs = [int(run) for run in shape.get("rle", "").split(",")]
             yield shape, Patch.of_rows(runs, *(int(shape.get(key)) for key in ("left", "top", "width", "height")))
@@ -246,7 +282,7 @@ def _via_entry(image: Mapping[str, Any], key: str) -> Entry:
             if outline is not None:
                 value = (region.get("region_attributes") or {}).get(key, "object" if not key else "")
                 chosen = [name for name, on in value.items() if on] if isinstance(value, dict) else [str(value)]
-                found.objects.append((chosen[0] if len(chosen) == 1 else "", outline))
+                found.objects.append(Part(chosen[0] if len(chosen) == 1 else "", outline))
             else:
                 found.left_out.append(str(region["shape_attributes"]["name"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -263,7 +299,8 @@ def _via_outline(shape: Mapping[str, Any]) -> np.ndarray | None:
         return _polygon(list(zip(shape["all_points_x"], shape["all_points_y"], strict=True)))
     if kind in ("circle", "ellipse"):
         sides = (shape["r"], shape["r"]) if kind == "circle" else (shape["rx"], shape["ry"])
-        return _ellipse(number_in(shape["cx"]), number_in(shape["cy"]), *map(number_in, sides))
+        x, y, width, height = map(number_in, (shape["cx"], shape["cy"], *sides))
+        return _ellipse(x, y, width, height, number_in(shape.get("theta") or 0))  # in radians
     if kind in ("point", "polyline"):
         return None
     raise ValueError(f"a shape of kind {kind!r}")
@@ -271,7 +308,10 @@ def _via_outline(shape: Mapping[str, Any]) -> np.ndarray | None:
 
 @register("dataset", needs={"split": "holdout"})
 class DatumaroDetection(ToolDetection):
-    """Datumaro's JSON: boxes, polygons and masks; labels of images and points are left out."""
+    """Datumaro's JSON: boxes, turned ones too, polygons and masks; labels of images and points are left out.
+
+    Annotations of one group and label are one object.
+    """
 
     @staticmethod
     def parse(source: Source, name: str) -> tuple[list[str], list[Entry]]:
@@ -293,19 +333,27 @@ def _datumaro_entry(item: Any, labels: Sequence[str]) -> Entry:
         found.image = str(image.get("path") or item["id"])
         found.size = tuple(map(int, image["size"])) if image.get("size") else (0, 0)  # type: ignore[assignment]
         for each in item["annotations"]:
-            if each["type"] == "bbox":
-                x, y, width, height = map(float, each["bbox"])
-                found.objects.append((_name(labels, each["label_id"]), _rectangle(x, y, x + width, y + height)))
-            elif each["type"] == "polygon":
-                found.objects.append((_name(labels, each["label_id"]), _polygon(each["points"])))
-            elif each["type"] == "mask":
-                bitmap = Masks((read_shape(each["rle"], "a mask"),), (0, 0)).bitmaps()[0]
-                found.objects.append((_name(labels, each["label_id"]), Patch(bitmap, 0, 0)))
-            elif each["type"] != "label":
-                found.left_out.append(str(each["type"]))
+            kind, outline = each["type"], _datumaro_outline(each)
+            if outline is not None:
+                label, group = _name(labels, each["label_id"]), int(each.get("group") or 0)
+                found.objects.append(Part(label, outline, group, kind == "bbox"))
+            elif kind != "label":
+                found.left_out.append(str(kind))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, DataError) as error:
         found.problem = f"an item cannot be read ({type(error).__name__}: {error})"
     return found
+
+
+def _datumaro_outline(each: Mapping[str, Any]) -> np.ndarray | Patch | None:
+    """The outline of an annotation; None of one without an area."""
+    if each["type"] == "bbox":
+        x, y, width, height = map(float, each["bbox"])
+        return _rectangle(x, y, x + width, y + height, float((each.get("attributes") or {}).get("rotation") or 0))
+    if each["type"] == "polygon":
+        return _polygon(each["points"])
+    if each["type"] == "mask":
+        return Patch(Masks((read_shape(each["rle"], "a mask"),), (0, 0)).bitmaps()[0], 0, 0)
+    return None
 
 
 def _name(labels: Sequence[str], number: Any) -> str:

@@ -16,7 +16,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
-from suites.detection.datasets.layout import ClassTable, flag
+from suites.detection.datasets.layout import ClassTable
 from suites.detection.sample import Sample
 from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import Finder, Stems, as_written, ending, in_order, stem
@@ -25,7 +25,7 @@ from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
-from suites.vision.files import held_out, is_image, listed_classes, pictures_below, read_lines
+from suites.vision.files import flag, held_out, is_image, listed_classes, pictures_below, read_lines
 from suites.vision.pictures.images import IMAGE_SUFFIXES
 
 

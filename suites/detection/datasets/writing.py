@@ -14,6 +14,7 @@ from framework.errors import DataError
 from suites.detection.datasets.base import DetectionDataset
 from suites.detection.sample import Sample
 from suites.vision.pictures.images import encode_image
+from suites.vision.pose import Pose
 
 Writer = Callable[[DetectionDataset, Sequence[int], Path, str], Path]
 
@@ -22,23 +23,35 @@ def write_coco(dataset: DetectionDataset, indices: Sequence[int], folder: Path, 
     """`<folder>/<part>/` with the pictures and `<folder>/annotations/instances_<part>.json`; returns the JSON."""
     images: list[dict[str, object]] = []
     annotations: list[dict[str, object]] = []
-    names = _Names()
+    names, truth = _Names(), dataset.ground_truth()
     for at in indices:
         sample, name = dataset[at], names.of(dataset, at)
         _write(folder / part / name, _picture(dataset, at, sample.image))
         height, width = sample.size
         images.append({"id": sample.image_id, "file_name": name, "height": height, "width": width})
-        annotations += [{"id": len(annotations) + i, **entry} for i, entry in enumerate(_coco_rows(sample), start=1)]
-    categories = [{"id": i, "name": name} for i, name in enumerate(dataset.class_names, start=1)]
+        rows = _coco_rows(sample, truth.areas[truth.offsets[at] : truth.offsets[at + 1]])
+        annotations += [{"id": len(annotations) + i, **entry} for i, entry in enumerate(rows, start=1)]
+    pose = _named_points(dataset)
+    points = (
+        {} if pose is None else {"keypoints": list(pose.names), "skeleton": [[a + 1, b + 1] for a, b in pose.skeleton]}
+    )
+    categories = [{"id": i, "name": name, **points} for i, name in enumerate(dataset.class_names, start=1)]
     document = {"images": images, "categories": categories, "annotations": annotations}
     path = folder / "annotations" / f"instances_{part}.json"
     _write(path, json.dumps(document).encode())
     return path
 
 
-def _coco_rows(sample: Sample) -> list[dict[str, object]]:
+def _named_points(dataset: DetectionDataset) -> Pose | None:
+    """What the points of a set are; None where it has none, or they are others for each class."""
+    return getattr(dataset, "pose", None) if dataset.ground_truth().points is not None else None
+
+
+def _coco_rows(sample: Sample, told: np.ndarray) -> list[dict[str, object]]:
+    """The objects of a picture, whose areas `told` are the file's where they have no masks."""
     found = sample.instances
-    areas = found.boxes.areas if found.masks is None else found.masks.areas()
+    boxes = told if len(told) == len(found) else found.boxes.areas
+    areas = boxes if found.masks is None else found.masks.areas()
     rows: list[dict[str, object]] = []
     for i, (x1, y1, x2, y2) in enumerate(found.boxes.array.tolist()):
         row = {
@@ -49,6 +62,9 @@ def _coco_rows(sample: Sample) -> list[dict[str, object]]:
         rows.append({**row, "area": float(areas[i]), "iscrowd": int(found.crowd[i])})
     for row, code in zip(rows, found.masks.codes() if found.masks else (), strict=False):
         row["segmentation"] = {"size": list(code["size"]), "counts": code["counts"].decode()}
+    if found.keypoints is not None and found.pose is not None:
+        for row, points in zip(rows, found.keypoints.astype(np.float64), strict=True):
+            row |= {"keypoints": points.reshape(-1).tolist(), "num_keypoints": int((points[:, 2] > 0).sum())}
     return rows
 
 
@@ -105,10 +121,18 @@ def write_yolo(dataset: DetectionDataset, indices: Sequence[int], folder: Path, 
 WRITERS: dict[str, Writer] = {"coco": write_coco, "voc": write_voc, "yolo": write_yolo}
 # What becomes of what a format has no place for.
 _LOST = {
-    "coco": {"difficult": "difficult objects become plain ones"},
-    "voc": {"masks": "masks are not written", "crowd": "crowd regions become difficult objects"},
+    "coco": {
+        "difficult": "difficult objects become plain ones",
+        "unnamed": "points are not written, as they are others for each class",
+    },
+    "voc": {
+        "masks": "masks are not written",
+        "points": "points are not written",
+        "crowd": "crowd regions become difficult objects",
+    },
     "yolo": {
         "masks": "masks are not written",
+        "points": "points are not written",
         "crowd": "crowd regions are left out",
         "difficult": "difficult objects become plain ones",
     },
@@ -121,6 +145,8 @@ def lost_in(kind: str, dataset: DetectionDataset, indices: Sequence[int]) -> lis
     written = np.isin(truth.owners(), indices)
     counts = {"difficult": int(truth.difficult[written].sum()), "crowd": int(truth.crowd[written].sum())}
     counts["masks"] = 0 if truth.masks is None else int(written.sum())
+    counts["points"] = 0 if truth.points is None else int((truth.points[written, :, 2] > 0).any(axis=1).sum())
+    counts["unnamed"] = counts["points"] if _named_points(dataset) is None else 0
     return [f"{text} ({counts[name]})" for name, text in _LOST[kind].items() if counts[name]]
 
 

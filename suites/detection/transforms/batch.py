@@ -13,6 +13,7 @@ from framework.errors import DataError
 from suites.detection.sample import Sample
 from suites.engine.registry import register
 from suites.vision.augmentation.pipeline import BatchTransform, Transform
+from suites.vision.pose import outside
 from suites.vision.structures import ImageList, Instances, runs_of
 
 BOXES_MULTIPLE = 16  # box counts are rounded up to it, so that few different shapes are planned for
@@ -95,18 +96,23 @@ def collate(
         "placements": np.array([sample.placement for sample in samples], np.float64),
     }
     if landmarks:
-        batch["landmarks"] = fill([_points(instances, landmarks) for instances in kept])
+        pairs = zip(samples, kept, strict=True)
+        batch["landmarks"] = fill([_points(instances, landmarks, sample.size) for sample, instances in pairs])
     return batch | _mask_runs(samples, kept, width) if masks else batch
 
 
-def _points(instances: Instances, count: int) -> np.ndarray:
-    """The landmarks [M, count, 3] of objects; zeros, not visible, of those that have none."""
+def _points(instances: Instances, count: int, size: tuple[int, int]) -> np.ndarray:
+    """The landmarks [M, count, 3] of objects in a picture of `size` (H, W).
+
+    Zeros, not visible, of objects that have none, and of points outside of the picture, where a crop has put them.
+    """
     points = instances.keypoints
     if points is None:
         return np.zeros((len(instances), count, 3), np.float32)
     if points.shape[1] != count:
         raise DataError(f"collate: objects have {points.shape[1]} landmarks, the network learns {count}")
-    return points.astype(np.float32)
+    away = outside(points, np.broadcast_to(size, (len(points), 2)))
+    return np.where(away[..., None], 0, points).astype(np.float32)
 
 
 def _crowd_last(instances: Instances) -> Instances:

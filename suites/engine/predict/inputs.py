@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from framework.errors import DataError
@@ -33,4 +34,6 @@ def matched(word: str) -> list[str]:
 
 def new_name(name: str, taken: Mapping[str, Any]) -> str:
     """`name`, with a number behind it if it is taken."""
-    return name if name not in taken else f"{name} ({len(taken)})"
+    if name not in taken:
+        return name
+    return next(new for at in count(len(taken)) if (new := f"{name} ({at})") not in taken)

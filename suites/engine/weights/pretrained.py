@@ -3,6 +3,7 @@
 A network says what others call its tensors: `schemes` lists whose names it knows, `names_in(scheme)` gives them, and
 `class_tensors` which of its tensors depend on the number of classes. Without them it takes files under its own names.
 `class_rows()` says where the rows of classes lie in those: rows of no class, and of classes of the same name, are kept.
+`class_names_in(scheme)` is for layers that know their classes themselves: the names of theirs, and of a record's.
 A layer that adds something to what is published, as a deformable convolution does, begins with it: `new_tensors`.
 `current_name(name)` is what a file's older name is called today. `cfg_file` is the darknet cfg that a layer is
 built of, which gives the shapes of darknet's files.
@@ -173,6 +174,8 @@ def load_pretrained(
         check_origin(layer, chosen, path, where, told or (record.origin if record else None))
     resized = tuple(getattr(layer, "class_tensors", ()))
     theirs = record.names_of_classes() if record and classes else None
+    if record and hasattr(layer, "class_names_in"):
+        classes, theirs = layer.class_names_in(chosen)
     with unchanged_if_refused(layer, record):
         try:
             report = load_mapped(

@@ -117,6 +117,10 @@ class TwoKinds(PictureSet):
         """Both files."""
         return f"{self.a.name_of(index % len(self.a))} {self.b.name_of(index % len(self.b))}"
 
+    def swapped(self) -> TwoKinds:
+        """The same with the kinds in each other's place."""
+        return TwoKinds(self.b, self.a)
+
 
 class Pairs(PictureSet):
     """Pictures with their partners, pixel for pixel: for pix2pix."""

@@ -10,13 +10,18 @@ from framework.errors import DataError
 from suites.engine.data.intake.dividing import copies_of, divided
 from suites.engine.data.intake.naming import stem
 from suites.engine.data.skipping import SetError
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import open_set
 from suites.engine.registry import register
 from suites.generation.datasets.base import OneKind, Pairs, TwoKinds, expect_equal, opened_files, read
 from suites.generation.sample import Picture
 from suites.vision.files import pictures_below
 
 _NAMED = 5  # in a message
+
+
+def _first(folder: str) -> str:
+    """The folder at the top of a path."""
+    return folder.split("/")[0]
 
 
 @register("dataset", needs={"part": "holdout"})
@@ -43,8 +48,8 @@ class PictureFolder(OneKind):
         holdout: int | None = None,
         part: Literal["train", "val"] = "train",
     ) -> None:
-        source, what = open_source(root), f"PictureFolder {root} {folder}".rstrip()
-        names = pictures_below(source, folder)
+        source, what = open_set(root, holding=[_first(folder)]), f"PictureFolder {root} {folder}".rstrip()
+        names = whole = pictures_below(source, folder)
         if holdout is not None:
             paths = [f"{folder}/{name}".lstrip("/") for name in names]
             names = divided(names, part, holdout, "PictureFolder", copies_of(source, paths))
@@ -52,10 +57,10 @@ class PictureFolder(OneKind):
         if not classes:
             super().__init__(what, source, paths)
             return
-        loose = [name for name in names if "/" not in name]
+        loose = [name for name in whole if "/" not in name]
         if loose:
             raise SetError(f"{what}: {loose[0]} lies in no folder of a class; move it into one, or take classes: false")
-        found = list(dict.fromkeys(name.split("/")[0] for name in names))
+        found = list(dict.fromkeys(name.split("/")[0] for name in whole))  # of both parts, so that numbers are the same
         if len(found) < 2:
             raise SetError(f"{what}: classes need two folders or more; there is {', '.join(found) or 'none'}")
         super().__init__(what, source, paths, [found.index(name.split("/")[0]) for name in names], found)
@@ -94,7 +99,7 @@ class PairedFolders(Pairs):
     """
 
     def __init__(self, root: str, a: str = "A", b: str = "B") -> None:
-        source, what = open_source(root), f"PairedFolders {root} {a} {b}"
+        source, what = open_set(root, holding=[_first(a), _first(b)]), f"PairedFolders {root} {a} {b}"
         names = {folder: pictures_below(source, folder) for folder in (a, b)}
         by_stem = {folder: {stem(name): name for name in listed} for folder, listed in names.items()}
         for folder, listed in names.items():
@@ -137,7 +142,7 @@ class SideBySide(Pairs):
     """
 
     def __init__(self, root: str, folder: str = "train", given: Literal["left", "right"] = "right") -> None:
-        source, what = open_source(root), f"SideBySide {root} {folder}"
+        source, what = open_set(root, holding=[_first(folder)]), f"SideBySide {root} {folder}"
         paths = [f"{folder}/{name}".lstrip("/") for name in pictures_below(source, folder)]
         self._files, self._given = opened_files(what, source, paths), given
         self.passed = source.passed

@@ -32,12 +32,14 @@ class GenerativeModel(nn.Layer):
         from_noise: whether it draws from noise, so that its inputs are seeds; else it draws from a picture.
         by_class: whether a class is an input too.
         num_classes: K; 0 where it knows none.
+        draws: of two kinds, the one that is drawn from pictures of the other.
         noise: extents of the noise of one picture.
     """
 
     kind: ClassVar[Kind] = "one"
     from_noise: ClassVar[bool] = False
     num_classes: int = 0
+    draws: Literal["a", "b"] = "b"
     noise: tuple[int, ...] = ()
 
     def __init__(self, size: int | list[int], multiple: int) -> None:

@@ -6,8 +6,9 @@ Letters: T objects, L points.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from suites.engine.reporting import Tally
 from suites.keypoints.sample import PoseSample
 from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import decode_image
-from suites.vision.pose import Pose, outside
+from suites.vision.pictures.stated import Fitter, Size
+from suites.vision.pose import Pose, outside, say_sides
 from suites.vision.structures import Boxes, Instances
 
 _log = logging.getLogger(__name__)
@@ -31,16 +33,23 @@ class Labelled:
     Attributes:
         file: its picture.
         image_id: of its picture.
-        box: x1, y1, x2, y2.
+        box: x1, y1, x2, y2; None where the file has none, for that around the labelled points in the picture.
         points: float32 [L, 3], (x, y, visible).
-        area: square pixels.
+        area: square pixels; None for those of the box.
     """
 
     file: str
     image_id: int
-    box: tuple[float, float, float, float]
+    box: tuple[float, float, float, float] | None
     points: np.ndarray
-    area: float
+    area: float | None = None
+
+    def box_in(self, size: tuple[float, float]) -> tuple[float, float, float, float]:
+        """The box in a picture of `size` (H, W)."""
+        if self.box is not None:
+            return self.box
+        points = within(self.points, size)
+        return box_around(points[points[:, 2] > 0, :2])
 
 
 class PoseDataset:
@@ -64,11 +73,12 @@ class PoseDataset:
         pose: Pose | None,
         kind: str,
         limit: int | None = None,
+        sizes: Mapping[str, Size] = MappingProxyType({}),
     ) -> None:
-        """Args: words for messages, where the pictures lie, the objects, what was left out, the points, the class, and
-        how many objects at most."""
+        """Args: words for messages, where the pictures lie, the objects, what was left out, the points, the class, how
+        many objects at most, and (H, W) of pictures by their files, where the annotations state it."""
         labelled = [each for each in objects if (each.points[:, 2] > 0).any()]
-        boxed = [each for each in labelled if each.box[2] > each.box[0] and each.box[3] > each.box[1]]
+        boxed = [each for each in labelled if _has_area(each.box_in(_ENDLESS))]
         kept = boxed[:limit]
         flat = len(labelled) - len(boxed)
         if flat:
@@ -82,7 +92,8 @@ class PoseDataset:
         self.class_names, self.pose = (kind,), pose
         self._objects, self._skipped = kept, skipped
         names = sorted({each.file for each in kept})
-        self._files = source.table(names)
+        self._files, self._fitter = source.table(names), Fitter()
+        self._stated = [sizes.get(name, (0, 0)) for name in names]
         places = {name: at for at, name in enumerate(names)}
         self._owners = np.array([places[each.file] for each in kept])
         self.passed = source.passed
@@ -90,6 +101,8 @@ class PoseDataset:
         more = f"; {unseen} objects without a labelled point left out" if unseen else ""
         _log.info("%s: %d objects in %d pictures%s", what, len(kept), len(names), more)
         self.passed.say(what)
+        if pose is not None:
+            say_sides(what, pose)
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -108,27 +121,33 @@ class PoseDataset:
                 f"{self.name_of(index)}: all points of an object lie outside of the picture, which is {width} wide and "
                 f"{height} high; were they labelled on one of another size?"
             )
-        box = np.array([labelled.box], np.float32)
-        objects = Instances(Boxes(box), np.zeros(1, np.int64), keypoints=points[None], pose=self.pose)
+        box = labelled.box_in(image.shape[:2])
+        if not _has_area(box):
+            raise DataError(f"{self.name_of(index)}: the points of an object that lie in the picture span no area")
+        width, height = box[2] - box[0], box[3] - box[1]
+        objects = Instances(
+            Boxes(np.array([box], np.float32)), np.zeros(1, np.int64), keypoints=points[None], pose=self.pose
+        )
         return PoseSample(
             image=image,
             instances=objects,
             truth=points,
             image_id=labelled.image_id,
             number=index,
-            area=labelled.area,
-            sides=(float(box[0, 2] - box[0, 0]), float(box[0, 3] - box[0, 1])),
+            area=width * height if labelled.area is None else labelled.area,
+            sides=(width, height),
         )
 
     def image(self, index: int) -> np.ndarray:
-        """The picture of object `index`, uint8 RGB [H, W, 3]."""
-        return decode_image(self._files.read(self._owners[index]), self.name_of(index))
+        """The picture of object `index`, uint8 RGB [H, W, 3], of the size that its annotation states."""
+        image, at = decode_image(self._files.read(self._owners[index]), self.name_of(index)), self._owners[index]
+        return self._fitter.as_stated(image, self._stated[at], self.name_of(index))
 
     def part(self, index: int) -> np.ndarray:
         """What its box shows of it."""
         image = self.image(index)
-        x1, y1, x2, y2 = self._objects[index].box
         height, width = image.shape[:2]
+        x1, y1, x2, y2 = self._objects[index].box_in((height, width))
         top, left = min(max(0, int(y1)), height - 1), min(max(0, int(x1)), width - 1)
         return np.ascontiguousarray(image[top : max(top + 1, int(np.ceil(y2))), left : max(left + 1, int(np.ceil(x2)))])
 
@@ -145,7 +164,20 @@ class PoseDataset:
         return self._skipped
 
 
-def within(points: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+_ENDLESS = (np.inf, np.inf)  # size of a picture that is not looked at
+
+
+def _has_area(box: tuple[float, float, float, float]) -> bool:
+    return box[2] > box[0] and box[3] > box[1]
+
+
+def box_around(places: np.ndarray) -> tuple[float, float, float, float]:
+    """x1, y1, x2, y2 around places [P, 2]; zeros where there are none."""
+    low, high = (places.min(axis=0), places.max(axis=0)) if len(places) else (np.zeros(2), np.zeros(2))
+    return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+
+
+def within(points: np.ndarray, size: tuple[float, ...]) -> np.ndarray:
     """Points [L, 3] of which those outside of a picture of `size` (H, W) are unlabelled, all 0."""
     return np.where(outside(points[None], np.array([size[:2]]))[0][:, None], 0, points).astype(np.float32)
 
@@ -169,7 +201,7 @@ def around(
     where: str,
     box: tuple[float, float, float, float] | None = None,
 ) -> Labelled:
-    """An object of (name, x, y, visible) points; its box is given, or that around the labelled ones.
+    """An object of (name, x, y, visible) points, with its box where there is one.
 
     DataError, which `where` begins, for a name that the pose lacks, one that comes twice, or a place that is no number.
     """
@@ -189,11 +221,7 @@ def around(
             raise DataError(f"{where}: {name!r} {wrong}; they are {', '.join(pose.names[:8])}")
         taken.add(name)
         points[pose.names.index(name)] = (x, y, seen) if seen else 0
-    if box is None:
-        labelled = points[points[:, 2] > 0, :2]
-        low, high = (labelled.min(axis=0), labelled.max(axis=0)) if len(labelled) else (np.zeros(2), np.ones(2))
-        box = float(low[0]), float(low[1]), float(high[0]), float(high[1])
-    return Labelled(file, image_id, box, points, (box[2] - box[0]) * (box[3] - box[1]))
+    return Labelled(file, image_id, box, points)
 
 
 register_role("dataset", PoseDataset, doc="objects with points, by index")

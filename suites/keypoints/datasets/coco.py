@@ -16,7 +16,8 @@ from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.keypoints.datasets.base import Labelled, PoseDataset
-from suites.vision.files import listed_file
+from suites.vision.files import flag, listed_file
+from suites.vision.pictures.stated import Size, stated_size
 from suites.vision.pose import Pose, pose_of_category
 
 
@@ -54,9 +55,10 @@ class CocoKeypoints(PoseDataset):
             except DataError as error:
                 raise DataError(f"{annotations}: point_pairs: {error}") from None
         source, skipped = open_source(images), Tally()
-        pictures = _pictures(document["images"], annotations)
+        pictures, sizes = _pictures(document["images"], annotations), dict[str, Size]()
         what = f"CocoKeypoints {annotations}"
-        rows = [row for row in document["annotations"] if not isinstance(row, dict) or _is_asked(row, number)]
+        every = document["annotations"]
+        rows = [row for row in every if not isinstance(row, dict) or _is_asked(row, number, annotations)]
         if not rows and document["annotations"]:
             others = {row.get("category_id") if isinstance(row, dict) else None for row in document["annotations"]}
             found = listing([repr(each)[:20] for each in others])
@@ -73,28 +75,32 @@ class CocoKeypoints(PoseDataset):
                 image = row.get("image_id")
                 if type(image) not in (int, str) or image not in pictures:
                     raise DataError(f"is of image {str(image)[:60]}, which is not among the images")
-                file, place = pictures[image]
-                return _labelled(row, listed_file(source, file), place, len(pose.names))
+                name, place, size = pictures[image]
+                file = listed_file(source, name)
+                sizes[file] = size
+                return _labelled(row, file, place, len(pose.names))
             except DataError as error:
                 name = row.get("id", f"number {at}") if isinstance(row, dict) else f"number {at}"
                 raise DataError(f"{annotations}: annotation {str(name)[:40]}: {error}") from None
 
         made = usable(what, list(enumerate(rows)), read, max_skipped, skipped, "objects")
-        super().__init__(what, source, [each for _, each in made], skipped, pose, kind, limit)
+        super().__init__(what, source, [each for _, each in made], skipped, pose, kind, limit, sizes)
 
 
-def _is_asked(row: dict[str, Any], category: int) -> bool:
-    return row.get("category_id") == category and not row.get("iscrowd")
+def _is_asked(row: dict[str, Any], category: int, where: str) -> bool:
+    crowd = flag(row.get("iscrowd") or 0, f"{where}: annotation {str(row.get('id'))[:40]}: iscrowd")
+    return row.get("category_id") == category and not crowd
 
 
-def _pictures(images: list[Any], where: str) -> dict[int | str, tuple[str, int]]:
-    """File and number, in the order of the document, of each image by its id."""
-    found: dict[int | str, tuple[str, int]] = {}
+def _pictures(images: list[Any], where: str) -> dict[int | str, tuple[str, int, Size]]:
+    """File, number in the order of the document, and stated (H, W) of each image by its id."""
+    found: dict[int | str, tuple[str, int, Size]] = {}
     for at, image in enumerate(images):
         number, file = (image.get("id"), image.get("file_name")) if isinstance(image, dict) else (None, None)
         if not isinstance(number, int | str) or not isinstance(file, str):
             raise DataError(f"{where}: image {at} is {str(image)[:60]!r}; it needs an id and a file_name")
-        if found.setdefault(number, (file, at)) != (file, at):
+        told = file, at, stated_size(image.get("height"), image.get("width"))
+        if found.setdefault(number, told) != told:
             raise DataError(f"{where}: two images have the id {number!r}")
     return found
 
@@ -123,13 +129,20 @@ def _category(document: Any, wanted: str | None, where: str) -> tuple[int, str, 
 
 
 def _labelled(row: dict[str, Any], file: str, image: int, count: int) -> Labelled:
-    """The object of an annotation on image number `image`; DataError where it is malformed."""
+    """The object of an annotation on image number `image`; DataError where it is malformed.
+
+    One without a bbox, or with one of zeros, as tools for points alone write it, has that around its points.
+    """
     try:
         points = np.asarray(row.get("keypoints") or [0] * 3 * count, np.float32).reshape(count, 3)
-        x, y, width, height = (float(side) for side in row["bbox"])
-        area = float(row.get("area") or width * height)
-    except (KeyError, TypeError, ValueError):
+        x, y, width, height = (float(side) for side in row.get("bbox") or [0] * 4)
+        area = float(row.get("area") or 0) or None
+    except (TypeError, ValueError):
         raise DataError(f"needs bbox [x, y, width, height] and keypoints, {count} times x, y, visible") from None
-    if not np.isfinite([x, y, width, height, area]).all() or not np.isfinite(points).all() or min(width, height) <= 0:
-        raise DataError(f"bbox is {row['bbox']}; a box of finite numbers with an area is needed, and finite points")
+    if not (np.isfinite(points).all() and np.isfinite([x, y, width, height, area or 0.0]).all()):
+        raise DataError(f"bbox is {row.get('bbox')} and area {area}; finite numbers are needed, in its points too")
+    if x == y == width == height == 0:
+        return Labelled(file, image, None, points)
+    if min(width, height) <= 0:
+        raise DataError(f"bbox is {row['bbox']}; a box with an area is needed, or none")
     return Labelled(file, image, (x, y, x + width, y + height), points, area)

@@ -14,13 +14,14 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.keypoints.datasets.base import Labelled, PoseDataset, around, pose_of_names
 from suites.vision.files import listed_file
+from suites.vision.pictures.stated import Size, stated_size
 
 
 @register("dataset")
 class CvatKeypoints(PoseDataset):
     """The skeletons of one label, each with its points; `outside` points are unlabelled, `occluded` ones are hidden.
 
-    The box is that around the labelled points.
+    The box is that around the labelled points. Pictures are annotated: videos (`track`) are exported as pictures first.
 
     Args:
         annotations: the XML file, which may lie in a zip.
@@ -50,16 +51,23 @@ class CvatKeypoints(PoseDataset):
         pose = pose_of_names(points or _names(root, kind), point_pairs, annotations)
         what = f"CvatKeypoints {annotations}"
 
-        def read(row: tuple[int, str, ET.Element]) -> Labelled:
-            number, file, skeleton = row
-            where = f"{annotations}: a skeleton of {file or 'a picture without a name'}"
-            return around(listed_file(source, file), number, pose, _placed(skeleton, where), where)
+        sizes: dict[str, Size] = {}
+
+        def read(row: tuple[int, ET.Element, ET.Element]) -> Labelled:
+            number, image, skeleton = row
+            name = image.get("name") or ""
+            where = f"{annotations}: a skeleton of {name or 'a picture without a name'}"
+            file = listed_file(source, name)
+            sizes[file] = stated_size(image.get("height"), image.get("width"))
+            return around(file, number, pose, _placed(skeleton, where), where)
 
         made = usable(what, list(_skeletons(root, kind)), read, max_skipped, skipped, "skeletons")
-        super().__init__(what, source, [each for _, each in made], skipped, pose, kind)
+        super().__init__(what, source, [each for _, each in made], skipped, pose, kind, sizes=sizes)
 
 
 def _label(root: ET.Element, wanted: str | None, where: str) -> str:
+    if next(root.iter("track"), None) is not None:
+        raise DataError(f"{where}: has tracks of a video; export it from CVAT as 'CVAT for images 1.1'")
     found = sorted({each.get("label") or "" for each in root.iter("skeleton")})
     named = [name for name in found if wanted in (None, name)]
     if len(named) != 1:
@@ -79,12 +87,12 @@ def _names(root: ET.Element, kind: str) -> list[str]:
     return described or list(dict.fromkeys(come))
 
 
-def _skeletons(root: ET.Element, kind: str) -> Iterator[tuple[int, str, ET.Element]]:
-    """(number, file of its picture, skeleton)."""
+def _skeletons(root: ET.Element, kind: str) -> Iterator[tuple[int, ET.Element, ET.Element]]:
+    """(number, element of its picture, skeleton)."""
     for number, image in enumerate(root.iter("image")):
         for skeleton in image.iter("skeleton"):
             if skeleton.get("label") == kind:
-                yield number, image.get("name") or "", skeleton
+                yield number, image, skeleton
 
 
 def _placed(skeleton: ET.Element, where: str) -> list[tuple[str, float, float, int]]:

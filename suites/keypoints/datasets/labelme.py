@@ -13,7 +13,8 @@ from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.keypoints.datasets.base import Labelled, PoseDataset, around, pose_of_names
-from suites.vision.labelme import Documents, label_of, part_of, picture_of
+from suites.vision.labelme import Documents, label_of, part_of, picture_of, stated_size
+from suites.vision.pictures.stated import Size
 from suites.vision.structures import corners_of
 
 
@@ -22,7 +23,7 @@ class LabelmeKeypoints(PoseDataset):
     """Shapes of type `point` whose labels are the points' names; those of one `group_id` are one object.
 
     The box of an object is its shape with an area in the same group, such as a rectangle, else that around its points.
-    Points without a group are the one object of their picture.
+    Points without a group are the one object of their picture. A group has one such shape at most.
 
     Args:
         root: folder or zip of the JSON files and pictures.
@@ -52,7 +53,7 @@ class LabelmeKeypoints(PoseDataset):
         documents = Documents(source)
         files = documents.names if holdout is None else documents.held_out(split, holdout, "LabelmeKeypoints")
         pose = pose_of_names(points or _names(documents), point_pairs, f"LabelmeKeypoints {root}")
-        what = f"LabelmeKeypoints {root}"
+        what, sizes = f"LabelmeKeypoints {root}", dict[str, Size]()
 
         def read(row: tuple[int, str]) -> list[Labelled]:
             number, name = row
@@ -60,11 +61,14 @@ class LabelmeKeypoints(PoseDataset):
             picture = picture_of(source, name, document)
             if picture is None:
                 raise DataError(f"{where}: its picture {document.get('imagePath')!r} is not there")
+            sizes[picture] = stated_size(document)
             groups = [_read(group, where) for group in _groups(document).values()]
             return [around(picture, number, pose, placed, where, box) for placed, box in groups]
 
         made = usable(what, list(enumerate(files)), read, max_skipped, skipped, "files")
-        super().__init__(what, source, [each for _, objects in made for each in objects], skipped, pose, kind)
+        super().__init__(
+            what, source, [each for _, objects in made for each in objects], skipped, pose, kind, sizes=sizes
+        )
 
 
 def _is_point(shape: Mapping[str, Any]) -> bool:
@@ -98,8 +102,12 @@ def _read(
     for shape in group:
         if not _is_point(shape):
             part = part_of(shape, where)
-            if part is not None:
-                box = corners_of(part)
+            if part is not None and box is not None:
+                raise DataError(
+                    f"{where}: an object with points has two shapes with an area, the second {label_of(shape)!r}; give "
+                    "what belongs together one group_id, and other shapes another"
+                )
+            box = box if part is None else corners_of(part)
             continue
         try:
             ((x, y),) = np.asarray(shape["points"], np.float64).reshape(-1, 2).tolist()

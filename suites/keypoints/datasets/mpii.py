@@ -51,7 +51,7 @@ class MpiiKeypoints(PoseDataset):
             except DataError as error:
                 raise DataError(f"{annotations}: person {at}: {error}") from None
             number = numbers.setdefault(file, len(numbers))
-            return Labelled(file, number, box, points, (box[2] - box[0]) * (box[3] - box[1]))
+            return Labelled(file, number, box, points)
 
         made = usable(what, list(enumerate(rows)), read, max_skipped, skipped, "people")
         super().__init__(what, source, [each for _, each in made], skipped, MPII_PERSON, "person")

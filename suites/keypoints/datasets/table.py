@@ -21,6 +21,8 @@ from suites.vision.files import listed_file, read_list
 class PointTable(PoseDataset):
     """A line `file,x0,y0,x1,y1,...` a picture; a first line of names is passed over. The box is that around its points.
 
+    A point that is not known lies outside of the picture, such as at -1,-1.
+
     Args:
         root: folder or zip of the pictures.
         table: the file, relative to the root.
@@ -57,10 +59,8 @@ class PointTable(PoseDataset):
         rows = [row for row in read_list(source, table, read, max_skipped, skipped) if row is not None]
         objects = []
         for at, (file, places) in enumerate(rows):
-            low, high = places.min(axis=0), places.max(axis=0)
-            box = float(low[0]), float(low[1]), float(high[0]), float(high[1])
             triples = np.column_stack([places, np.full(count, 2, np.float32)])
-            objects.append(Labelled(file, at, box, triples, float((high - low).prod())))
+            objects.append(Labelled(file, at, None, triples))
         super().__init__(f"PointTable {root} {table}", source, objects, skipped, pose, "object")
 
 

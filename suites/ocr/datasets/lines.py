@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 from framework.errors import DataError
 from suites.engine.data.intake.dividing import Part
 from suites.engine.data.skipping import MAX_SKIPPED
@@ -12,6 +10,7 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.ocr.datasets.base import TextDataset
 from suites.ocr.sample import LineSample
+from suites.ocr.texts import as_said
 from suites.vision.files import held_out, listed_file, read_list
 
 
@@ -42,7 +41,7 @@ class LineList(TextDataset):
             path, tab, text = line.partition("\t")
             if not tab or not text.strip():
                 raise DataError(f"{path[:60]!r} has no text; a line is a path, a tab and the text")
-            return listed_file(source, path), unicodedata.normalize("NFC", text.strip())
+            return listed_file(source, path), as_said(text)
 
         rows = read_list(source, annotations, read, max_skipped, skipped)
         if holdout is not None:

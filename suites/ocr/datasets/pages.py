@@ -1,13 +1,16 @@
 """Pictures with the outlines of their texts: ICDAR's files beside them, and PaddleOCR's list.
 
-ICDAR 2015 (challenge 4) and 2013 have a text file a picture, a line a text: corners, then the word, which may hold
-commas. PaddleOCR has a line a picture: its path, a tab, and a JSON list of texts with their points.
+ICDAR 2015 (challenge 4), 2013 and 2017 (MLT) have a text file a picture, a line a text: corners, then the word, which
+may hold commas. So have Total-Text and CTW1500, with outlines of more points. PaddleOCR has a line a picture: its path,
+a tab, and a JSON list of texts with their points.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -22,10 +25,16 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.ocr.datasets.base import TextDataset
 from suites.ocr.sample import ILLEGIBLE, PageSample, checked_polygon
-from suites.vision.files import listed_file, pictures_below, read_list
+from suites.ocr.texts import as_said
+from suites.vision.files import flag, listed_file, pictures_below, read_list
+from suites.vision.pictures.glances import Glance
+from suites.vision.pictures.stated import Fitter, Size
 
 Written = tuple[np.ndarray, str]  # an outline float32 [P, 2], and what it says
 _IGNORED = (ILLEGIBLE, "*")
+_SCRIPTS = ("Arabic", "Bangla", "Chinese", "Hindi", "Japanese", "Korean", "Latin", "Mixed", "None", "Symbols")
+_CURVED = 12  # numbers before a word from which on most lines of a set are outlines of more than four corners
+_MARK = "####"  # before the words of CTW1500
 _CORNERS = re.compile(r"\s*(?:-?\d+(?:\.\d+)?\s*,\s*){7}-?\d+(?:\.\d+)?\s*(?:,|$)")
 
 
@@ -33,11 +42,19 @@ class PageDataset(TextDataset):
     """Pictures with outlines."""
 
     def __init__(
-        self, what: str, source: Source, names: Sequence[str], written: Sequence[Sequence[Written]], skipped: Tally
+        self,
+        what: str,
+        source: Source,
+        names: Sequence[str],
+        written: Sequence[Sequence[Written]],
+        skipped: Tally,
+        sizes: Sequence[Size] = (),
     ) -> None:
-        """Args: words for messages, where the pictures lie, their names, their texts, what was left out."""
+        """Args: words for messages, where the pictures lie, their names, their texts, what was left out, and (H, W) of
+        each picture where the annotations state it."""
         super().__init__(what, source, names, skipped)
-        self._written = [tuple(texts) for texts in written]
+        self._sizes, self._fitter = list(sizes) or [(0, 0)] * len(names), Fitter()
+        self._written = [tuple((polygon, as_said(text)) for polygon, text in texts) for texts in written]
 
     def __getitem__(self, index: int) -> PageSample:
         """Picture `index` with its texts."""
@@ -49,6 +66,21 @@ class PageDataset(TextDataset):
             ignored=np.array([text in _IGNORED for _, text in texts], bool),
             number=index,
         )
+
+    def image(self, index: int) -> np.ndarray:
+        """Picture `index`, uint8 RGB [H, W, 3], of the size that its annotation states."""
+        return self._fitter.as_stated(super().image(index), self._sizes[index], self.name_of(index))
+
+    def glances(self) -> Iterator[Glance | DataError]:
+        """What the files say without decoding, in the sizes that their annotations state."""
+        for index, found in enumerate(super().glances()):
+            try:
+                if isinstance(found, DataError):
+                    raise found
+                self._fitter.scale(self._sizes[index], found.size, self.name_of(index))
+                yield replace(found, size=self._sizes[index]) if all(self._sizes[index]) else found
+            except DataError as error:
+                yield error
 
     def outlines_of(self, index: int) -> list[np.ndarray]:
         """The outlines of picture `index`, float32 [P, 2] each."""
@@ -64,6 +96,8 @@ class IcdarText(PageDataset):
     """ICDAR's form: folders SPLIT_images and SPLIT_gts, where `gt_NAME.txt` or `NAME.txt` has the texts of NAME.jpg.
 
     A line is `x1,y1,x2,y2,x3,y3,x4,y4,word`, or `left,top,right,bottom,word` as in 2013; `###` is an illegible word.
+    Where most lines of a set have six points or more, as in Total-Text and CTW1500, all numbers before the word are the
+    outline. Where most words begin with a script and a comma, as in MLT (`Latin,word`), the script is left out.
 
     Args:
         root: folder or zip.
@@ -99,11 +133,18 @@ class IcdarText(PageDataset):
             for number, line in numbered_lines(source.read(file, "text_bytes"), f"{source.root}/{file}")
             if line.strip()
         ]
-        found = usable(f"IcdarText {root}", lines, _of_line, max_skipped, skipped, "lines")
+        curved = 2 * sum(_leading(line) >= _CURVED for _, _, line in lines) > len(lines)
+        read = _of_curved_line if curved else _of_line
+        found = usable(f"IcdarText {root}", lines, read, max_skipped, skipped, "lines")
+        scripts = 2 * sum(text.startswith(_SCRIPTED) for _, (_, text) in found) > len(found)
         written: dict[str, list[Written]] = {name: [] for name in names}
-        for (name, _, _), text in found:
-            written[name].append(text)
+        for (name, _, _), (outline, text) in found:
+            word = text.partition(",")[2] if scripts and text.startswith(_SCRIPTED) else text
+            written[name].append((outline, word))
         super().__init__(f"IcdarText {root} {split}", source, names, list(written.values()), skipped)
+
+
+_SCRIPTED = tuple(f"{script}," for script in _SCRIPTS)
 
 
 def _text_file(source: Source, folder: str, picture: str) -> str | None:
@@ -122,6 +163,22 @@ def _number(cell: str) -> float | None:
         return float(cell)
     except ValueError:
         return None
+
+
+def _leading(line: str) -> int:
+    """How many numbers a line begins with, apart by commas."""
+    return len([*takewhile(lambda cell: _number(cell) is not None, line.removeprefix("\ufeff").split(","))])
+
+
+def _of_curved_line(row: tuple[str, str, str]) -> Written:
+    """The outline and the word of a line `x1,y1,...,xn,yn,word`."""
+    _, where, line = row
+    cells, count = line.removeprefix("\ufeff").split(","), _leading(line) // 2 * 2
+    try:
+        points = np.array([float(cell) for cell in cells[:count]]).reshape(-1, 2)
+        return checked_polygon(points), _unquoted(",".join(cells[count:]).strip().removeprefix(_MARK))
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 def _of_line(row: tuple[str, str, str]) -> Written:
@@ -150,6 +207,8 @@ def _of_line(row: tuple[str, str, str]) -> Written:
 @register("dataset")
 class PaddleText(PageDataset):
     """PaddleOCR's form: a list whose lines are a picture's path, a tab and `[{"transcription": ..., "points": ...}]`.
+
+    A text with `"difficult": true`, as PPOCRLabel writes it, is one that nobody can read.
 
     Args:
         root: folder or zip of the pictures.
@@ -189,4 +248,5 @@ def _of_object(found: Any) -> Written:
     said = found.get("transcription", "")
     if not isinstance(said, str):
         raise DataError(f'transcription is {str(said)[:40]!r}; it must be text, "###" where it cannot be read')
-    return checked_polygon(points), said
+    difficult = flag(found.get("difficult") or 0, "difficult")
+    return checked_polygon(points), ILLEGIBLE if difficult else said

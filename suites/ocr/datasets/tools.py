@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +17,11 @@ from suites.engine.reporting import Tally
 from suites.ocr.datasets.pages import PageDataset, Written
 from suites.ocr.sample import ILLEGIBLE, checked_polygon
 from suites.vision.files import listed_file
-from suites.vision.labelme import Documents, label_of, part_of, picture_of
+from suites.vision.labelme import Documents, label_of, part_of, picture_of, stated_size
+from suites.vision.pictures import stated
 from suites.vision.structures import Patch
 
+_log = logging.getLogger(__name__)
 _ILLEGIBLE = "."  # TextOCR's word for it
 
 
@@ -42,12 +45,13 @@ class TextOcr(PageDataset):
         where = f"{source.root}/{annotations}"
         found = json_in(source.read(annotations), where)
         pictures, texts = _objects(found, "imgs", where), _objects(found, "anns", where)
-        names, rows = {}, []
+        names, rows, sizes = {}, [], []
         for key, picture in pictures.items():
             if not isinstance(picture, Mapping) or not isinstance(picture.get("file_name"), str):
                 raise DataError(f"{where}: imgs {key}: has no file_name")
             name = picture["file_name"]
             names[str(key)] = listed_file(source, f"{images}/{name}" if images else name)
+            sizes.append(stated.stated_size(picture.get("height"), picture.get("width")))
         for key, text in texts.items():
             if not isinstance(text, Mapping) or str(text.get("image_id")) not in names:
                 raise DataError(f"{where}: anns {key}: its image_id is none of imgs")
@@ -56,7 +60,8 @@ class TextOcr(PageDataset):
         written: dict[str, list[Written]] = {key: [] for key in names}
         for (key, _, _), made in read:
             written[key].append(made)
-        super().__init__(f"TextOcr {root} {annotations}", source, list(names.values()), list(written.values()), skipped)
+        texts_of = list(written.values())
+        super().__init__(f"TextOcr {root} {annotations}", source, list(names.values()), texts_of, skipped, sizes)
 
 
 def _objects(found: Any, key: str, where: str) -> Mapping[str, Any]:
@@ -83,7 +88,8 @@ def _of_annotation(row: tuple[str, str, Mapping[str, Any]]) -> Written:
 class LabelmeText(PageDataset):
     """Files of labelme beside their pictures; the label of a shape is what is written there.
 
-    Polygons of 4 points or more and rectangles are outlines. A shape without a label is an error.
+    Where all shapes of the set have one label, such as "text", and some a `description`, that is what is written.
+    Polygons of 4 points or more and rectangles are outlines. A shape that does not say what is written is an error.
 
     Args:
         root: folder or zip.
@@ -95,7 +101,7 @@ class LabelmeText(PageDataset):
     def __init__(self, root: str, split: str | None = None, holdout: int = 5, max_skipped: float = MAX_SKIPPED) -> None:
         source, skipped = open_source(root), Tally()
         documents = Documents(source)
-        names, rows = {}, []
+        names, rows, key = {}, [], _text_key(documents)
         files = documents.names if split is None else documents.held_out(split, holdout, "LabelmeText")
         for file in files:
             picture = picture_of(source, file, documents[file])
@@ -103,12 +109,24 @@ class LabelmeText(PageDataset):
                 raise DataError(f"{source.root}/{file}: its picture is not there")
             names[file] = picture
             shapes = documents[file]["shapes"]
-            rows += [(file, f"{source.root}/{file}: shape {at}", shape) for at, shape in enumerate(shapes)]
+            where = f"{source.root}/{file}: shape"
+            rows += [(file, f"{where} {at}", {**shape, "label": shape.get(key)}) for at, shape in enumerate(shapes)]
         read = usable(f"LabelmeText {root}", rows, _of_shape, max_skipped, skipped, "shapes")
         written: dict[str, list[Written]] = {file: [] for file in names}
         for (file, _, _), made in read:
             written[file] += [made] if made else []
-        super().__init__(f"LabelmeText {root}", source, list(names.values()), list(written.values()), skipped)
+        sizes, texts = [stated_size(documents[file]) for file in names], list(written.values())
+        super().__init__(f"LabelmeText {root}", source, list(names.values()), texts, skipped, sizes)
+
+
+def _text_key(documents: Documents) -> str:
+    """The key of shapes that says what is written."""
+    shapes = list(documents.shapes())
+    described = any(str(shape.get("description") or "").strip() for shape in shapes)
+    if not described or len({label_of(shape) for shape in shapes}) > 1:
+        return "label"
+    _log.info("LabelmeText: all shapes are called %r; their descriptions are the texts", label_of(shapes[0]))
+    return "description"
 
 
 def _of_shape(row: tuple[str, str, dict[str, Any]]) -> Written | None:
@@ -119,7 +137,10 @@ def _of_shape(row: tuple[str, str, dict[str, Any]]) -> Written | None:
     if isinstance(outline, Patch):
         raise DataError(f"{where}: is a painted mask; text is outlined by polygons or rectangles")
     if not label_of(shape).strip():
-        raise DataError(f"{where}: has no label; it is what is written there, {ILLEGIBLE} where nobody can read it")
+        raise DataError(
+            f"{where}: does not say what is written there, by its label or, where all labels are the same, its "
+            f"description; {ILLEGIBLE} is what nobody can read"
+        )
     try:
         return checked_polygon(outline), label_of(shape).strip()
     except DataError as error:

@@ -5,7 +5,8 @@ Letters: N batch, H W size of an image, T columns that a recogniser sees of a li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from framework import nn, ops
 from framework.tensors import Tensor
@@ -49,8 +50,10 @@ class TextRecogniser(TextModel):
         lost: columns that are lost at the ends: T is W / step - lost, W a multiple of 8.
         widest: W that it takes at most; a line that is wider is squeezed.
         fc: the last layer, of `features`.
+        published: the alphabet of published weights, by the scheme of their names.
     """
 
+    published: ClassVar[Mapping[str, str]] = {}
     alphabet: Alphabet
     height: int
     step: int
@@ -61,6 +64,11 @@ class TextRecogniser(TextModel):
     def features(self, lines: Tensor) -> Tensor:
         """What the last layer is given of lines [N, H, W, 3]: [N, T, C]."""
         raise NotImplementedError(f"{type(self).__name__} defines no features()")
+
+    def class_names_in(self, scheme: str) -> tuple[Sequence[str], Sequence[str]]:
+        """The characters of its classes, and those of published weights, so that shared ones keep their rows."""
+        theirs = self.published.get(scheme)
+        return self.alphabet.characters, () if theirs is None else Alphabet.of(theirs).characters
 
     def losses(self, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """What is minimised, by name: CTC; see `suites.ocr.losses.ctc`."""

@@ -5,7 +5,7 @@ Letters: N lines, T columns, C channels, D hidden units, K characters with the b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -60,11 +60,12 @@ class Crnn(TextRecogniser):
         hidden: D.
         all_norms: a batch norm behind each convolution, not behind the two of the paper alone; it learns faster so.
         pretrained: name or file of published weights; EasyOCR's english_g2 has height 64, the alphabet english_g2 and
-            channels [32, 64, 128, 128, 256, 256, 256].
+            channels [32, 64, 128, 128, 256, 256, 256]. With another alphabet the rows of shared characters are taken.
     """
 
     schemes: tuple[str, ...] = ("easyocr",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
+    published: ClassVar[Mapping[str, str]] = {"easyocr": "english_g2"}
     step = 4
     lost = 1
 

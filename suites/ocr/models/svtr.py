@@ -6,6 +6,7 @@ K characters with the blank.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -72,6 +73,7 @@ class SvtrLcnet(TextRecogniser):
 
     schemes: tuple[str, ...] = ("ppocr",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
+    published: ClassVar[Mapping[str, str]] = {"ppocr": "ppocr"}
     height = 48
     step = 8
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 
@@ -28,7 +29,8 @@ class ClassFolders(ImageFiles):
     """Every folder that has pictures is a class, at any depth; some of the classes are for evaluation alone.
 
     A class is called as its folder's path, such as `Greek/character03`. Folders of parts at the top, such as `train`
-    and `test`, are left out of the name: what lies in `train/apple` and `test/apple` is one class.
+    and `test`, or in the one folder that holds all, are left out of the name: what lies in `train/apple` and
+    `test/apple` is one class.
 
     Args:
         root: the folder or zip.
@@ -63,11 +65,15 @@ class ClassFolders(ImageFiles):
 
 def _classes(source: Source, root: str) -> dict[str, list[str]]:
     """The pictures of each class by its name."""
+    paths = pictures_below(source)
+    below = [path.split("/")[:-1] for path in paths]
+    # Parts lie at the top, or in the one folder in which all lies.
+    top = len([*takewhile(lambda names: len({*names}) == 1, zip(*below, strict=False))])
     found: dict[str, list[str]] = {}
-    for path in pictures_below(source):
-        *folders, _ = path.split("/")
-        name = "/".join(folders[1:] if len(folders) > 1 and part_of(folders[0]) else folders)
-        found.setdefault(name, []).append(path)
+    for path, folders in zip(paths, below, strict=True):
+        at = next((at for at, name in enumerate(folders[: top + 1]) if part_of(name)), None)
+        kept = folders if at is None or at == len(folders) - 1 else [*folders[:at], *folders[at + 1 :]]
+        found.setdefault("/".join(kept), []).append(path)
     loose = found.pop("", [])
     if loose:
         source.passed.note("pictures beside the folders of classes", loose[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import cv2
 import numpy as np
@@ -12,6 +13,15 @@ from framework.errors import DataError
 _log = logging.getLogger(__name__)
 _ROUNDING = 1  # pixels by which a scaled side may be off
 Size = tuple[int, int]  # (H, W)
+
+
+def stated_size(height: Any, width: Any) -> Size:
+    """(H, W) that a file states in numbers or texts; (0, 0) where it does not."""
+    try:
+        sides = int(height), int(width)
+    except (TypeError, ValueError, OverflowError):
+        return 0, 0
+    return sides if min(sides) > 0 else (0, 0)
 
 
 def scale_to(stated: Size, actual: Size) -> float | None:

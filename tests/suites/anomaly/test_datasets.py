@@ -5,6 +5,7 @@ import pytest
 
 from framework.errors import DataError
 from suites.anomaly.datasets import GoodBad, MvtecFolder
+from suites.anomaly.datasets.base import marked
 from suites.engine.data.skipping import SetError
 from tests.suites.anomaly.helpers import AT, SIDE, mask, mvtec, picture
 
@@ -55,9 +56,9 @@ def test_folders_of_good_and_bad_are_divided(tmp_path):
         picture(tmp_path / "good" / f"{at}.png", at)
     picture(tmp_path / "bad" / "a.png", 20, bad=True)
     picture(tmp_path / "bad" / "dents" / "b.png", 21, bad=True)
-    picture(tmp_path / "bad" / "good" / "c.png", 22, bad=True)
+    picture(tmp_path / "bad" / "holes" / "c.png", 22, bad=True)
     train, val = GoodBad(str(tmp_path)), GoodBad(str(tmp_path), "val")
-    assert len(train) == 8 and val.kinds.count("good") == 2 and set(val.kinds) == {"good", "defect", "dents"}
+    assert len(train) == 8 and val.kinds.count("good") == 2 and set(val.kinds) == {"good", "defect", "dents", "holes"}
     assert not {*train.names()} & {*val.names()} and not val.masks
     mask(tmp_path / "masks" / "a.png")
     with pytest.raises(SetError, match="2 pictures of defects have no mask"):
@@ -66,3 +67,42 @@ def test_folders_of_good_and_bad_are_divided(tmp_path):
     assert len(whole) == 10 and not whole.labels.any()
     with pytest.raises(SetError, match="the folder fine has no pictures"):
         GoodBad(str(tmp_path), good="fine")
+
+
+@pytest.mark.parametrize("name", ["good", "OK", "fine"])
+def test_good_pictures_below_the_bad_ones_are_never_called_defects(tmp_path, name):
+    for at in range(3):
+        picture(tmp_path / "train" / "fine" / f"{at}.png", at)
+        picture(tmp_path / "test" / name / f"{at}.png", 10 + at)
+        picture(tmp_path / "test" / "hole" / f"{at}.png", 20 + at, bad=True)
+    with pytest.raises(SetError, match=rf"test/{name} has 3 pictures, which would be called defects"):
+        GoodBad(str(tmp_path), "val", good="train/fine", bad="test", holdout=None)
+    assert len(GoodBad(str(tmp_path), "val", good="train/fine", bad="test/hole", holdout=None)) == 6
+
+
+def test_good_pictures_of_mvtecs_test_under_another_name_are_refused(tmp_path):
+    root = mvtec(tmp_path)
+    picture(tmp_path / "test" / "OK" / "0.png", 0)
+    with pytest.raises(SetError, match="test/OK would be a kind of defect; call the folder of good pictures good"):
+        MvtecFolder(root, "test")
+    assert MvtecFolder(root).kinds == ("good",) * 10
+
+
+def test_pictures_of_one_name_in_two_kinds_have_each_the_mask_of_its_kind(tmp_path):
+    picture(tmp_path / "good" / "0.png", 0)
+    for kind, side in (("crack", 32), ("hole", 48)):
+        picture(tmp_path / "bad" / kind / "0.png", 1, bad=True, side=side)
+        mask(tmp_path / "masks" / kind / "0_mask.png", side=side)
+    found = GoodBad(str(tmp_path), "val", masks="masks", holdout=None)
+    assert [found[at].mask.shape for at in (1, 2)] == [(32, 32), (48, 48)]  # one of another size would be an error
+    (tmp_path / "masks" / "hole" / "0_mask.png").unlink()
+    with pytest.raises(SetError, match=r"masks/crack/0_mask.png is the mask of crack/0.png and of hole/0.png"):
+        GoodBad(str(tmp_path), "val", masks="masks", holdout=None)
+
+
+def test_all_kinds_of_defects_in_a_mask_count_whatever_their_numbers_and_blurred_borders_do_not():
+    numbers = np.array([[0, 1, 2], [3, 4, 0]], np.uint8)  # VisA's masks
+    assert marked(numbers, lossy=False).tolist() == [[0, 1, 1], [1, 1, 0]]
+    assert marked(np.array([[0, 2, 255]], np.uint8), lossy=True).tolist() == [[0, 0, 1]]
+    blurred = np.arange(256, dtype=np.uint8)[None]
+    assert marked(blurred, lossy=False).sum() == 128 and not marked(np.zeros((2, 2), np.uint8), lossy=False).any()

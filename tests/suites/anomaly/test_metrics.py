@@ -99,3 +99,9 @@ def test_the_worst_are_named_with_their_scores():
     assert SCORES[worst["defects, with the lowest scores"][0].index] == SCORES[LABELS == 1].min()
     (curves,) = fed().plots()
     assert curves.series["pictures"][0][-1] == curves.series["pictures"][1][-1] == 1
+
+
+def test_the_best_f1_is_reached_above_its_own_threshold_though_it_takes_all_scores():
+    scores = np.array([3.0, 4.0, 5.0])
+    best, threshold = best_f1(np.array([0, 0, 1]), np.array([1, 1, 0]), scores)
+    assert best == 0.8 and (scores > threshold).all()

@@ -102,6 +102,20 @@ def test_wrong_configs_are_refused(config_file, override, match):
         read_config(config_file, [override])
 
 
+def test_a_class_has_one_number_in_all_sets_of_a_run(config_file):
+    task = build_task(read_config(config_file))
+    other = build_task(read_config(config_file, ["data.eval.dataset.classes=[c, a, b]"]))
+    with pytest.raises(ConfigError, match=r"data.train.dataset: class 0 is 'a', but that of data.eval.dataset is 'c'"):
+        other.train_loader(seed=0, workers=0)
+    further = task.with_eval(other.eval_data)
+    with pytest.raises(ConfigError, match=r"class 0 is 'c', but that of data.eval.dataset is 'a'"):
+        further.eval_loader(workers=0)
+    other = build_task(read_config(config_file, ["data.eval.dataset.classes=[c, a, b]"]))
+    other.adopt(task.processor())
+    with pytest.raises(ConfigError, match=r"data.eval.dataset: class 0 is 'c', but that of the run is 'a'"):
+        other.eval_loader(workers=0)
+
+
 def test_a_wrong_number_of_classes_names_both(config_file):
     task = build_task(read_config(config_file, ["data.num_classes=5"]))
     with pytest.raises(ConfigError, match=r"data.num_classes is 5 but data.train.dataset has 3 classes \(a, b, c\)"):

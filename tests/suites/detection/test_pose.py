@@ -1,6 +1,7 @@
 """Keypoints: heatmaps become points, mirrored pictures exchange left and right, results have names and a skeleton."""
 
 import json
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -8,13 +9,16 @@ import pytest
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from framework.errors import AttributeValueError, DataError
+from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.detection.datasets.coco import CocoDetection
 from suites.detection.metrics import CocoEvaluator
+from suites.detection.models.rcnn.names import keypoint_head
 from suites.detection.pose import located
 from suites.detection.processor import DetectionProcessor, found_on_originals
+from suites.detection.task import DetectionTask
 from suites.detection.transforms import RandomFlip
 from suites.vision.pose import COCO_PERSON, Pose
+from suites.vision.settings import EvalData
 from suites.vision.structures import Boxes, Instances
 
 THREE = Pose(("nose", "left", "right"), (0, 2, 1), ((0, 1), (0, 2)))
@@ -118,8 +122,34 @@ def written(folder, keypoints, names=("a", "b"), pairs=None, **category):
     return CocoDetection(folder / "a.json", folder, keypoints=True, point_pairs=pairs)
 
 
+def test_published_heatmaps_stand_under_the_names_of_their_points():
+    turned, weights = keypoint_head(1, COCO_PERSON.names[::-1]), RNG.random((4, 17, 2, 2))
+    found = turned["keypoint_head.up_weight"].ours(weights)
+    np.testing.assert_array_equal(found, weights.transpose(0, 2, 3, 1)[..., ::-1])
+    assert turned["keypoint_head.up_bias"].ours(np.arange(17)).tolist() == list(range(17))[::-1]
+    assert keypoint_head(1, ("a", "b"))["keypoint_head.up_bias"].rows is None
+
+
 def test_an_object_without_points_has_none_to_see(tmp_path):
     assert (written(tmp_path, None)[0].instances.keypoints == 0).all()
+
+
+def test_points_in_another_order_than_the_networks_are_refused(tmp_path):
+    model, data = Pose(("b", "a")), EvalData(dataset=written(tmp_path, [5, 5, 2, 9, 5, 2]), transforms=[], batch_size=1)
+    task = DetectionTask(
+        SimpleNamespace(num_classes=1, needs_masks=False, landmarks=2, takes_padding=False, pose=model)
+    )
+    with pytest.raises(ConfigError, match="its points are a, b; the network's are, in another order, b, a: give the"):
+        task.with_eval(data).names_of_classes()
+
+
+@pytest.mark.parametrize("area", [0, None])
+def test_an_object_whose_area_is_not_told_has_that_of_its_box(tmp_path, area):
+    written(tmp_path, [5, 5, 2, 9, 5, 2])
+    document = json.loads((tmp_path / "a.json").read_text())
+    document["annotations"][0]["area"] = area
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert CocoDetection(tmp_path / "a.json", tmp_path).ground_truth().areas.tolist() == [81]
 
 
 def test_points_outside_of_the_picture_are_unlabelled_and_counted(tmp_path):

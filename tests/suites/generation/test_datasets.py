@@ -41,6 +41,16 @@ def test_two_kinds_are_gone_through_once_and_the_shorter_one_begins_again_withou
     np.testing.assert_array_equal(found[3].other, found[0].other)
 
 
+def test_a_class_has_one_number_in_both_parts_though_one_of_them_has_no_picture_of_it(tmp_path):
+    for at, name in enumerate(("apple", "pear", "pear", "pear", "plum")):
+        picture(tmp_path / name / f"{at}.png", at)
+    train, val = (PictureFolder(str(tmp_path), classes=True, holdout=2, part=part) for part in ("train", "val"))
+    assert train.class_names == val.class_names == ("apple", "pear", "plum")
+    for part in (train, val):
+        for at in range(len(part)):
+            assert part.class_names[part[at].label] in part.name_of(at)
+
+
 def test_training_draws_partners_anew_and_changes_each_picture_by_itself(tmp_path):
     two_kinds(tmp_path, a=4, b=6)
     drawn = Unpaired(TwoFolders(str(tmp_path)), [RandomFlip()])
@@ -105,3 +115,12 @@ def test_pictures_come_back_from_floats_without_a_change():
     values = np.arange(256, dtype=np.uint8)
     np.testing.assert_array_equal(to_picture(to_array(values)), values)
     assert to_picture(np.array([-3.0, 3.0])).tolist() == [0, 255]
+
+
+def test_sets_may_lie_in_the_one_folder_of_a_folder(tmp_path):
+    two_kinds(tmp_path / "two" / "red2blue")
+    assert len(TwoFolders(str(tmp_path / "two")).b) == 6
+    pairs(tmp_path / "pairs" / "squares")
+    assert len(PairedFolders(str(tmp_path / "pairs"))) == 8
+    one_kind(tmp_path / "one" / "squares", classes=("blue", "red"))
+    assert PictureFolder(str(tmp_path / "one"), classes=True).class_names == ("blue", "red")

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, ConfigError, DataError, NumericsError
+from suites.engine.config import load_config
+from suites.engine.config.building import build_task
 from suites.engine.predict.inference import evaluate_export, export_run, infer_files, open_model
 from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.serving.client import Client, ServerError
@@ -127,6 +129,16 @@ def test_a_cyclegan_learns_to_come_back(tmp_path):
     train(written(tmp_path, "CycleGAN"), more, runs=tmp_path, name="run", hooks=[keep])
     assert keep.figures[-1]["cycle_error"] < 0.8 * keep.figures[0]["cycle_error"]
     assert {"FID", "change"} <= keep.figures[0].keys()
+
+
+def test_a_cyclegan_that_draws_the_first_kind_is_evaluated_from_pictures_of_the_second(tmp_path):
+    for kind in "ab":
+        task = build_task(load_config(written(tmp_path / kind, "CycleGAN"), [f"model.draws={kind}"]))
+        batches = list(task.eval_loader(workers=0))
+        red = {name: np.concatenate([batch[name] for batch in batches])[..., 0].max() for name in ("images", "others")}
+        assert (red["images"] > red["others"]) == (kind == "b")  # the first kind is red
+        counts = np.concatenate([batch["counts"] for batch in batches]).sum(axis=0).tolist()
+        assert counts == ([8, 6] if kind == "b" else [6, 8])
 
 
 def test_pix2pix_comes_nearer_to_the_partners(tmp_path):

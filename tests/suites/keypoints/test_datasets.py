@@ -21,12 +21,26 @@ def test_an_object_has_its_box_and_points(tmp_path):
     assert dataset.part(1).shape == (44, 44, 3) and dataset.class_names == ("person",)
 
 
+@pytest.mark.parametrize("changes", [{"bbox": None}, {"bbox": []}, {"bbox": [0, 0, 0, 0], "area": 0}])
+def test_an_object_without_a_box_has_that_around_its_points(tmp_path, changes):
+    sample = CocoKeypoints(*coco(tmp_path, [person(0, seen=9, **{"area": None, **changes})]))[0]
+    assert sample.instances.boxes.array.tolist() == [[20, 12, 36, 28]] and sample.area == 256
+
+
 def test_objects_without_a_labelled_point_and_crowds_are_left_out(tmp_path):
     rows = [person(0), person(1, seen=0), person(2, iscrowd=1), person(3, category_id=2)]
     assert len(CocoKeypoints(*coco(tmp_path, rows))) == 1
     assert len(CocoKeypoints(*coco(tmp_path, [person(0, seen=0), person(1), person(2)]), limit=2)) == 2
     with pytest.raises(DataError, match="there are no objects with a labelled point"):
         CocoKeypoints(*coco(tmp_path, [person(0, seen=0)]))
+
+
+def test_a_crowd_is_told_by_numbers_and_texts(tmp_path):
+    rows = [person(k, iscrowd=crowd) for k, crowd in enumerate((0, "0", False, None, 1, "1", True))]
+    assert [found.image_id for found in map(CocoKeypoints(*coco(tmp_path, rows)).__getitem__, range(4))] == [0, 1, 2, 3]
+    assert len(CocoKeypoints(*coco(tmp_path, rows))) == 4
+    with pytest.raises(DataError, match="annotation 0: iscrowd is 'maybe'; it must be 0 or 1"):
+        CocoKeypoints(*coco(tmp_path, [person(0, iscrowd="maybe")]))
 
 
 def test_points_outside_of_the_picture_are_unlabelled(tmp_path):
@@ -47,11 +61,12 @@ def test_an_object_whose_points_all_lie_outside_is_an_error_of_its_file(tmp_path
     ("changes", "match"),
     [
         ({"keypoints": [1, 2, 2]}, "annotation 0: needs bbox"),
-        ({"bbox": [1, 2, 0, 4]}, "a box of finite numbers with an area"),
+        ({"bbox": [1, 2, 0, 4]}, "a box with an area is needed, or none"),
+        ({"bbox": [1, 2]}, "annotation 0: needs bbox"),
         ({"image_id": 9}, "is of image 9, which is not among the images"),
         ({"image_id": [0]}, r"is of image \[0\], which is not among the images"),
         ({"area": "large"}, "annotation 0: needs bbox"),
-        ({"area": float("nan")}, "a box of finite numbers with an area"),
+        ({"area": float("nan")}, "and area nan; finite numbers are needed"),
     ],
 )
 def test_a_wrong_object_is_an_error_with_its_number(tmp_path, changes, match):
@@ -115,3 +130,28 @@ def test_a_table_has_an_object_a_picture(tmp_path):
     (tmp_path / "t.csv").write_text("a.png,1,2\n")
     with pytest.raises(DataError, match="has 2 cells; 10 numbers follow a file"):
         PointTable(str(tmp_path), "t.csv", "face_5", max_skipped=0)
+
+
+def test_a_box_around_points_is_around_those_in_the_picture(tmp_path):
+    write_image(tmp_path / "a.png", np.zeros((40, 50, 3), np.uint8))
+    (tmp_path / "t.csv").write_text("a.png,10,12,30,12,-1,-1,12,28,70,30\na.png,-1,-1,30,12,-1,-1,-1,-1,70,30\n")
+    found = PointTable(str(tmp_path), "t.csv", "face_5")
+    assert found[0].instances.boxes.array.tolist() == [[10, 12, 30, 28]] and found[0].sides == (20, 16)
+    assert found[0].truth[:, 2].tolist() == [2, 2, 0, 2, 0] and found[0].area == 320
+    assert found.part(0).shape == (16, 20, 3)
+    with pytest.raises(DataError, match=r"a.png: the points of an object that lie in the picture span no area"):
+        found[1]
+
+
+def test_a_picture_that_was_scaled_after_it_was_annotated_fits_its_points_again(tmp_path, caplog):
+    path, root = coco(tmp_path, [person(0)])
+    document = json.loads(Path(path).read_text())
+    document["images"][0] |= {"height": 128, "width": 160}  # the picture is 64 high and 80 wide
+    Path(path).write_text(json.dumps(document))
+    found = CocoKeypoints(path, root)
+    assert found[0].image.shape == (128, 160, 3) and found[0].truth[3].tolist() == [26, 18, 2]
+    assert "It is taken for a scaled copy" in caplog.text
+    document["images"][0] |= {"height": 80, "width": 64}
+    Path(path).write_text(json.dumps(document))
+    with pytest.raises(DataError, match=r"0.png: the image is 80x64 but its annotation says 64x80"):
+        CocoKeypoints(path, root)[0]

@@ -45,8 +45,9 @@ def test_nme_and_pck_are_their_formulas():
 
 
 def test_wrong_figures_are_refused():
-    with pytest.raises(AttributeValueError, match=r"normaliser \[1\]"):
-        Figures(normaliser=(1,))
+    for wrong in ((1,), (1, 1), (-1, 0)):
+        with pytest.raises(AttributeValueError, match=rf"normaliser \{list(wrong)}".replace("]", "\\]")):
+            Figures(normaliser=wrong)
     with pytest.raises(AttributeValueError, match="2 sigmas"):
         Figures(sigmas=(0.1, 0.1)).of(17)
     assert PoseMetric(Figures(), 17, Reader(4, 2.0)).result() == {"AP": 0.0, "PCK": 0.0}

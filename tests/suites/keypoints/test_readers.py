@@ -48,6 +48,9 @@ def test_files_of_labelme_are_divided(tmp_path):
     assert {name: len(part) for name, part in parts.items()} == {"train": 4, "val": 2}
 
 
+AREA = {"label": "mouse", "points": [[2, 3], [40, 50]], "shape_type": "rectangle"}
+
+
 @pytest.mark.parametrize(
     ("shapes", "match"),
     [
@@ -57,6 +60,10 @@ def test_files_of_labelme_are_divided(tmp_path):
         ([point("nose", 5, 2), point("tail", 5, 9)], "there are no objects with a labelled point and a box"),
         ([point("nose", float("nan"), 2)], "a.json: 'nose' is at no place"),
         ([{"label": "nose", "points": [], "shape_type": "point"}], "the point 'nose' needs one"),
+        (
+            [point("nose", 1, 2), AREA, {**AREA, "label": "bowl"}],
+            "a.json: an object with points has two shapes with an",
+        ),
     ],
 )
 def test_a_wrong_point_of_labelme_is_an_error(tmp_path, shapes, match):
@@ -102,6 +109,8 @@ def test_what_is_wrong_with_a_file_of_cvat_is_said(tmp_path):
         CvatKeypoints(*cvat(tmp_path), label="dog")
     with pytest.raises(DataError, match="'right_hand' is none of the points"):
         CvatKeypoints(*cvat(tmp_path), points=["left_hand"], max_skipped=0)
+    with pytest.raises(DataError, match="has tracks of a video; export it from CVAT as"):
+        CvatKeypoints(*cvat(tmp_path, **{"<image id": '<track id="0" label="person"/><image id'}))
     with pytest.raises(DataError, match="cut off or malformed"):
         CvatKeypoints(*cvat(tmp_path, **{"</annotations>": ""}))
 
@@ -127,3 +136,13 @@ def test_people_of_mpii_count_pixels_from_0(tmp_path):
 def test_a_wrong_person_of_mpii_is_an_error_with_its_number(tmp_path, changes):
     with pytest.raises(DataError, match=r"train\.json: person 0: "):
         MpiiKeypoints(*mpii(tmp_path, **changes), max_skipped=0)
+
+
+def test_pictures_of_another_shape_than_their_annotations_say_are_named(tmp_path):
+    found = CvatKeypoints(*cvat(tmp_path, **{'height="64"': 'height="96"'}))
+    with pytest.raises(DataError, match=r"a.png: the image is 96x64 but its annotation says 96x96"):
+        found[0]
+    labelme(tmp_path / "b", "a", [point("nose", 1, 2), point("tail", 9, 8)])
+    document = json.loads((tmp_path / "b" / "a.json").read_text()) | {"imageHeight": 32, "imageWidth": 48}
+    (tmp_path / "b" / "a.json").write_text(json.dumps(document))
+    assert LabelmeKeypoints(str(tmp_path / "b"))[0].image.shape == (32, 48, 3)  # half of the picture's size

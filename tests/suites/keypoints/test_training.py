@@ -102,3 +102,10 @@ def test_a_wrong_network_and_other_points_are_refused(tmp_path):
     task = task_of(tmp_path, HeatmapPose(ResNet(18, width=8, out_strides=(8,)), deconvs=1, width=8, points="face_5"))
     with pytest.raises(ConfigError, match=r"its points are nose, .*set model.points or model.pose"):
         task.train_loader(seed=0, workers=0)
+
+
+def test_a_size_of_crops_that_the_maps_do_not_fit_is_refused_before_a_mirror_shifts_them(tmp_path):
+    task = task_of(tmp_path, flip=True)
+    init.initialize(task.model, 0)
+    with pytest.raises(ConfigError, match=r"pictures of 60x64 .* maps of 16x16 cells of 4 pixels; give"):
+        task.eval_step({"images": from_numpy(np.zeros((1, 60, 64, 3), np.float32))})

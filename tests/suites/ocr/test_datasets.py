@@ -36,6 +36,26 @@ def test_boxes_of_2013_are_four_numbers(tmp_path):
     assert inches[0].texts == ('12"', '"no" and "no"x')
 
 
+def test_scripts_of_mlt_are_no_part_of_the_words(tmp_path):
+    corners = "10,10,50,10,50,20,10,20,"
+    lines = [f"{corners}{said}" for said in ("Latin,Hi, you", "None,###", "Chinese,\u4f60\u597d", "Latin,")]
+    sample = IcdarText(str(icdar(tmp_path, *lines)))[0]
+    assert sample.texts == ("Hi, you", "###", "\u4f60\u597d", "")
+    assert sample.ignored.tolist() == [False, True, False, False]
+    few = IcdarText(str(icdar(tmp_path / "b", GOOD, GOOD, f"{corners}Latin,x")))[0]
+    assert few.texts[2] == "Latin,x"
+
+
+def test_outlines_of_many_points_are_read_whole_and_numbers_in_words_stay(tmp_path):
+    curve = "10,20,20,12,30,10,40,12,50,20,40,22,30,20,20,22,"
+    lines = [f"{curve}{said}" for said in ("round", "12", "####CTW, too", "#######")]
+    sample = IcdarText(str(icdar(tmp_path, *lines)))[0]
+    assert sample.texts == ("round", "12", "CTW, too", "###") and sample.ignored.tolist() == [False, False, False, True]
+    assert {polygon.shape for polygon in sample.polygons} == {(8, 2)} and sample.polygons[1][-1].tolist() == [20, 22]
+    priced = IcdarText(str(icdar(tmp_path / "b", "10,10,50,10,50,20,10,20,1,200,300", "1,1,9,1,9,9,1,9,7")))[0]
+    assert priced.texts == ("1,200,300", "7") and priced.polygons[0].shape == (4, 2)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -67,6 +87,14 @@ def test_paddles_list_has_a_picture_a_line(tmp_path):
     (tmp_path / "list.txt").write_text(f"a.jpg\t{told}\n")
     sample = PaddleText(str(tmp_path), "list.txt")[0]
     assert sample.texts == ("x, y",) and sample.polygons[0].shape == (5, 2)
+    hard = (
+        told.replace('"x, y"', '"cafe\u0301 ", "difficult": false')
+        + "\na.jpg\t"
+        + told.replace("[{", '[{"difficult": true, ')
+    )
+    (tmp_path / "list.txt").write_text(f"a.jpg\t{hard}\n", encoding="utf-8")
+    found = PaddleText(str(tmp_path), "list.txt")
+    assert found[0].texts == ("caf\u00e9",) and not found[0].ignored.any() and found[1].ignored.all()
     for wrong, said in (
         ("a.jpg", "expects a path, a tab and a list of texts"),
         ("a.jpg\t{}", "expects a list of texts"),

@@ -7,6 +7,7 @@ import pytest
 from framework import from_numpy, no_grad, ops, optim
 from suites.engine.predict.inference import load
 from suites.engine.weights import resolve
+from suites.ocr.models.crnn import Crnn
 from suites.ocr.models.dbnet import DBNet
 from suites.ocr.models.direction import LineDirection
 from suites.ocr.models.svtr import SvtrLcnet
@@ -66,6 +67,23 @@ def test_the_map_of_a_word_is_onnx_runtimes(monkeypatch):
         found = model(from_numpy(given)).numpy()
     np.testing.assert_allclose(found, wanted[:, 0], rtol=0, atol=1e-4)
     assert wanted.max() > 0.3
+
+
+def test_a_recogniser_of_another_alphabet_keeps_the_rows_of_shared_characters(monkeypatch):
+    fetched("ocr", monkeypatch)
+    whole, own = (SvtrLcnet(name, pretrained="ocr/ch_PP-OCRv4_rec_infer.onnx") for name in ("ppocr", "=zya\u2603"))
+    rows, kept = (model.fc.weight.numpy() for model in (whole, own))
+    for at, character in enumerate("zya", start=1):
+        np.testing.assert_array_equal(kept[at], rows[whole.alphabet.encode(character)[0]])
+    np.testing.assert_array_equal(kept[0], rows[0])  # the blank's
+
+
+@pytest.mark.parametrize(("make", "scheme"), [(Crnn, "easyocr"), (SvtrLcnet, "ppocr")])
+def test_every_recogniser_with_published_weights_says_their_alphabet(make, scheme):
+    assert make.schemes == (scheme,)
+    ours, theirs = make(alphabet="digits").class_names_in(scheme)
+    assert ours == tuple("0123456789") and set(ours) < set(theirs)
+    assert make(alphabet="digits").class_names_in("other")[1] == ()
 
 
 def test_it_learns_on_from_there(monkeypatch):

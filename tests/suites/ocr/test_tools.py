@@ -79,12 +79,22 @@ def test_labelmes_labels_are_what_is_written(tmp_path):
     np.testing.assert_array_equal(sample.polygons[1], [[2, 12], [30, 12], [30, 20], [2, 20]])
 
 
+def test_descriptions_are_what_is_written_where_all_shapes_have_one_label(tmp_path):
+    quad = [[1, 1], [20, 1], [20, 9], [1, 9]]
+    labelme(tmp_path, shape(quad, "text") | {"description": "Exit"}, name="a")
+    labelme(tmp_path, shape(quad, "text") | {"description": "###"}, name="b")
+    found = LabelmeText(str(tmp_path))
+    assert [found[at].texts for at in range(2)] == [("Exit",), ("###",)]
+    labelme(tmp_path, shape(quad, "stop") | {"description": "a sign"}, name="b")
+    assert LabelmeText(str(tmp_path))[1].texts == ("stop",)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         (shape([[1, 1], [20, 1], [20, 9]]), r"a\.json: shape 1: has 3 points"),
         (shape([[1, 1], [20, 9], [20, 1], [1, 9]]), "shape 1: its sides cross"),
-        (shape([[1, 1], [20, 1], [20, 9], [1, 9]], " "), "shape 1: has no label"),
+        (shape([[1, 1], [20, 1], [20, 9], [1, 9]], " "), "shape 1: does not say what is written there"),
         (shape([[1, 1], [2, 2]], "a") | {"shape_type": "mask", "mask": PAINTED}, "shape 1: is a painted mask; text is"),
     ],
 )
@@ -100,3 +110,16 @@ def test_a_part_of_labelmes_pictures_is_held_out(tmp_path):
         labelme(tmp_path, shape([[1 + k, 1], [20, 1], [20, 9], [1, 9]]), name=f"p{k}")
     train, held = (LabelmeText(str(tmp_path), split=split) for split in ("train", "val"))
     assert len(train) == 8 and len(held) == 2
+
+
+def test_outlines_fit_a_picture_that_was_scaled_after_it_was_annotated(tmp_path):
+    textocr(tmp_path, GOOD)
+    document = json.loads((tmp_path / "train.json").read_text())
+    document["imgs"]["a"] |= {"height": 80, "width": 120}  # the picture is 40 high and 60 wide
+    document["imgs"]["b"] |= {"height": 80, "width": 90}
+    (tmp_path / "train.json").write_text(json.dumps(document))
+    found = TextOcr(str(tmp_path), "train.json", images="train_images")
+    assert found[0].image.shape == (80, 120, 3) and next(iter(found.glances())).size == (80, 120)
+    with pytest.raises(DataError, match=r"b.jpg: the image is 60x40 but its annotation says 90x80"):
+        found[1]
+    assert "its annotation says 90x80" in str([*found.glances()][1])

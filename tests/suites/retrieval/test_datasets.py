@@ -26,6 +26,14 @@ def test_folders_of_parts_are_joined_and_deep_folders_are_classes(tmp_path):
     assert ClassFolders(root, "train", unseen=["Korean/*"]).class_names == ("Greek/1", "Greek/2")
 
 
+def test_a_class_is_one_in_all_parts_though_these_lie_in_a_folder(tmp_path):
+    counts = {"shop/train/apple": 2, "shop/test/apple": 1, "shop/train/pear": 2, "shop/test/pear": 2}
+    found = ClassFolders(pictures(tmp_path, counts), "train", unseen=0.0)
+    assert found.class_names == ("shop/apple", "shop/pear") and found.class_counts().tolist() == [3, 4]
+    only = ClassFolders(pictures(tmp_path / "b", {"train/a": 2, "train/b": 2}), "train", unseen=0.0)
+    assert only.class_names == ("a", "b")
+
+
 def test_what_is_wrong_with_folders_is_said(tmp_path):
     root = pictures(tmp_path / "one", {"a": 1, "b": 1, "c": 3})
     with pytest.raises(DataError, match=r"each class of the part 'train' has one picture; two of a class are needed"):

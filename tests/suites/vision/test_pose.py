@@ -5,7 +5,7 @@ import pytest
 
 from framework.errors import AttributeValueError, DataError, ShapeError
 from suites.vision.geometry import Mirror, Placement
-from suites.vision.pose import COCO_PERSON, FACE_POINTS, Pose
+from suites.vision.pose import COCO_PERSON, FACE_POINTS, Pose, say_sides
 from suites.vision.structures import Boxes, Instances
 
 TWO = Pose(("left", "right"))
@@ -38,6 +38,7 @@ def test_a_wrong_pose_is_refused(make, match):
         (("snout", "leftear", "rightear", "tailbase"), [0, 2, 1, 3]),
         (("eye_l", "eye_r", "L_ear", "R_ear"), [1, 0, 3, 2]),
         (("EyeL", "EyeR", "LEar", "REar"), [1, 0, 3, 2]),
+        (("rsho", "lsho", "pelv", "Leye", "Reye"), [1, 0, 2, 4, 3]),
         (("bright spot", "lip", "r"), [0, 1, 2]),
         (COCO_PERSON.names, list(COCO_PERSON.mirrored)),
     ],
@@ -51,8 +52,18 @@ def test_a_side_without_its_other_is_an_error():
         _ = Pose(("left_eye", "nose")).order
     with pytest.raises(DataError, match="do not tell left from right"):
         _ = Pose(("1", "2")).order
+    with pytest.raises(DataError, match="'p0' and so on, do not tell left from right"):
+        _ = Pose(("p0", "p1", "p12")).order
     assert Pose(("1",)).order == [0]
     assert Pose(("left_eye", "nose")).paired([]).order == [0, 1]
+
+
+def test_points_of_which_none_changes_places_are_told_unless_somebody_said_so(caplog):
+    for pose in (TWO, Pose(("tail",)), Pose(("p0", "p1")), Pose(("augeL", "augeR")), Pose(("head", "tail")).paired([])):
+        say_sides("set", pose)
+    assert not caplog.records
+    say_sides("set", Pose(("linkes auge", "rechtes auge")))
+    assert "set: the names of points tell no left from right (linkes auge, rechtes auge)" in caplog.text
 
 
 @pytest.mark.parametrize("horizontal", [True, False])

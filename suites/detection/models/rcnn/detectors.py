@@ -114,7 +114,8 @@ class FasterRCNN(Detector):
         names = backbone_names(self.backbone, self.neck, scheme) | Names(names_of.rpn(scheme))
         names = names | Names(names_of.box_head(self.neck.channels[0], self.head.pool.size))
         if self.keypoint_head is not None:
-            names = names | Names(names_of.keypoint_head(len(self.keypoint_head.convs)))
+            head = self.keypoint_head
+            names = names | Names(names_of.keypoint_head(len(head.convs), head.pose.names))
         else:
             names = names | Names({}, (r"^roi_heads\.keypoint_",))
         if self.mask_head is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from suites.detection.models.torchvision_names import OLD
 from suites.engine.weights import Source
 from suites.vision.backbones.naming import CONV_AXES, conv, linear
+from suites.vision.pose import COCO_PERSON
 
 
 def rpn(scheme: str) -> dict[str, Source]:
@@ -49,14 +52,16 @@ def mask_head(scheme: str, convs: int, width: int) -> dict[str, Source]:
     }
 
 
-def keypoint_head(convs: int) -> dict[str, Source]:
-    """Of the heatmaps; each convolution has its ReLU behind it there."""
+def keypoint_head(convs: int, points: Sequence[str]) -> dict[str, Source]:
+    """Of the heatmaps; each convolution has its ReLU behind it there. COCO's `points` may stand in another order."""
     names: dict[str, Source] = {}
     for i in range(convs):
         names |= conv(f"keypoint_head.convs.{i}", f"roi_heads.keypoint_head.{2 * i}", bias=True)
     theirs = "roi_heads.keypoint_predictor.kps_score_lowres"
+    known = COCO_PERSON.names
+    order = tuple(map(known.index, points)) if sorted(points) == sorted(known) else None
     return {
         **names,
-        "keypoint_head.up_weight": Source((f"{theirs}.weight",), CONV_AXES),
-        "keypoint_head.up_bias": Source((f"{theirs}.bias",)),
+        "keypoint_head.up_weight": Source((f"{theirs}.weight",), CONV_AXES, columns=order),
+        "keypoint_head.up_bias": Source((f"{theirs}.bias",), rows=order),
     }

@@ -46,7 +46,7 @@ def write_coco(root: Path, annotations, *, images=2, categories=((3, "cat"), (7,
     height, width = SIZE
     document = {
         "images": [{"id": 10 + i, "file_name": f"{i}.png", "height": height, "width": width} for i in range(images)],
-        "categories": [{"id": i, "name": name} for i, name in categories],
+        "categories": [row if isinstance(row, dict) else {"id": row[0], "name": row[1]} for row in categories],
         "annotations": [{"id": i, "iscrowd": 0, **a} for i, a in enumerate(annotations)],
     } | changes
     path = root / "annotations.json"

@@ -80,6 +80,11 @@ def coco_official(root):
         photo(root / f"{part}/{at}.jpg", at)
     put(root / "annotations/instances_train2017.json", coco(["0.jpg", "1.jpg"], 1))
     put(root / "annotations/instances_val2017.json", coco(["2.jpg"], 2))
+    said = {"id": 0, "image_id": 0, "caption": "a cat"}
+    images = [{"id": 0, "file_name": "0.jpg"}]
+    for part in ("train2017", "val2017"):
+        put(root / f"annotations/captions_{part}.json", json.dumps({"images": images, "annotations": [said]}))
+        put(root / f"annotations/person_keypoints_{part}.json", coco(["0.jpg"], 1))
 
 
 def coco_of_roboflow(root):
@@ -232,3 +237,10 @@ def test_data_check_of_what_no_suite_knows_is_one_error(tmp_path, capsys):
     put(tmp_path / "set/notes.bin", "x")
     assert cli.main(["data", "check", str(tmp_path / "set")]) == 2
     assert "is no config, and no suite knows what data it holds" in capsys.readouterr().err
+
+
+def test_several_files_of_a_part_are_named_and_none_is_left_out_without_a_word(tmp_path):
+    coco_official(tmp_path)
+    put(tmp_path / "annotations/instances_train_more.json", coco(["1.jpg"], 1))
+    with pytest.raises(DataError, match=r"2 annotation files of the part 'train': annotations/instances_train20"):
+        DetectionFolder(str(tmp_path))

@@ -88,6 +88,41 @@ def test_outlines_of_cvat_are_shapes_and_points_are_left_out(tmp_path):
     assert areas[0] == 192 and 24 <= areas[1] <= 40
 
 
+def test_turned_outlines_are_turned_in_all_tools(tmp_path):
+    photos(tmp_path, 1)
+    (tmp_path / "a.xml").write_text(cvat(1, '<ellipse label="dog" cx="10" cy="10" rx="4" ry="2" rotation="90"/>'))
+    np.testing.assert_allclose(CvatDetection(tmp_path, "a.xml")[0].instances.boxes.array[1], [8, 6, 12, 14], atol=1e-2)
+    turned = {"name": "ellipse", "cx": 10, "cy": 10, "rx": 4, "ry": 2, "theta": np.pi / 2}
+    (tmp_path / "a.json").write_text(via(1, shape=turned))
+    np.testing.assert_allclose(ViaDetection(tmp_path, "a.json")[0].instances.boxes.array, [[8, 6, 12, 14]], atol=1e-2)
+    document = json.loads(datumaro(1))
+    document["items"][0]["annotations"][0] |= {"bbox": [6, 8, 8, 4], "attributes": {"rotation": 90.0}}
+    (tmp_path / "b.json").write_text(json.dumps(document))
+    np.testing.assert_allclose(
+        DatumaroDetection(tmp_path, "b.json")[0].instances.boxes.array, [[8, 6, 12, 14]], atol=1e-2
+    )
+
+
+def test_shapes_of_one_group_are_one_object_and_points_of_skeletons_are_no_classes(tmp_path):
+    photos(tmp_path, 1)
+    parts = "".join(
+        f'<polygon label="{label}" group_id="{group}" points="{x},1;{x + 3},1;{x + 3},5;{x},5"/>'
+        for label, group, x in (("cat", 1, 1), ("cat", 1, 11), ("dog", 1, 21), ("cat", 0, 25), ("cat", 0, 27))
+    )
+    text = cvat(1, parts).replace("</labels>", "<label><name>paw</name><parent>cat</parent></label></labels>")
+    (tmp_path / "a.xml").write_text(text)
+    dataset = CvatDetection(tmp_path, "a.xml", masks=True)
+    found = dataset[0].instances
+    assert dataset.class_names == ("dog", "cat") and len(found) == 5
+    assert [1, 1, 14, 5] in found.boxes.array.tolist() and found.masks.areas().max() == 192
+    document = json.loads(datumaro(1))
+    outline = {"type": "polygon", "label_id": 0, "points": [8, 6, 12, 6, 12, 10, 8, 10], "group": 3}
+    document["items"][0]["annotations"] = [{**document["items"][0]["annotations"][0], "group": 3}, outline]
+    (tmp_path / "b.json").write_text(json.dumps(document))
+    found = DatumaroDetection(tmp_path, "b.json", masks=True)[0].instances
+    assert found.boxes.array.tolist() == [BOX] and 12 <= found.masks.areas()[0] <= 25  # the box tells no shape
+
+
 RING = np.ones((6, 6), bool)
 RING[2:4, 2:4] = False
 

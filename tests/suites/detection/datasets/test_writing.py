@@ -75,6 +75,25 @@ def test_what_a_format_has_no_place_for_is_told_and_crowd_regions_never_become_o
     assert "difficult objects become plain ones (1)" in caplog.text
 
 
+def test_points_and_areas_come_back_in_coco_s_format_and_are_told_where_they_are_lost(tmp_path, caplog):
+    points = [5, 6, 2, 19, 29, 1, 0, 0, 0]
+    rows = [
+        {"image_id": 11, "category_id": 3, "bbox": [5, 6, 15, 24], "area": 200, "keypoints": points},
+        {"image_id": 11, "category_id": 3, "bbox": [1, 1, 4, 4], "area": 9},
+    ]
+    named = {"keypoints": ["nose", "left_ear", "right_ear"], "skeleton": [[1, 2], [1, 3]]}
+    path = write_coco(tmp_path / "source", rows, categories=[{"id": 3, "name": "cat", **named}])
+    source = CocoDetection(path, tmp_path / "source" / "images", keypoints=True)
+    path = WRITERS["coco"](source, [1], tmp_path / "out", "train")
+    back = CocoDetection(path, tmp_path / "out" / "train", keypoints=True)
+    assert back.pose == source.pose and back.ground_truth().areas.tolist() == [200, 9]
+    np.testing.assert_array_equal(back[0].instances.keypoints, source[1].instances.keypoints)
+    for kind in ("voc", "yolo"):
+        DetectionInspector().write(source, [1], tmp_path / kind, "train", kind)
+        assert "points are not written (1)" in caplog.text
+        caplog.clear()
+
+
 def test_a_folder_with_other_files_is_not_overwritten(tmp_path, voc):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "classes.txt").write_text("mine")

@@ -8,6 +8,7 @@ import pytest
 from framework.errors import AttributeValueError
 from suites.detection.transforms import DataAnchorSampling, RandomFlip, collate
 from suites.vision.pose import FACE_POINTS
+from suites.vision.structures import Boxes, Instances
 from tests.suites.detection.transforms.helpers import painted
 
 
@@ -50,3 +51,12 @@ def test_a_mirrored_face_has_its_left_eye_on_the_left():
     batch = collate([flipped, painted([])], landmarks=5)
     assert batch["landmarks"].shape == (2, 16, 5, 3) and not batch["landmarks"][1].any()
     np.testing.assert_array_equal(batch["landmarks"][0, 0], flipped.instances.keypoints[0])
+
+
+def test_points_that_a_crop_puts_outside_of_the_picture_are_not_learnt():
+    sample = painted([])
+    height, width = sample.size
+    points = np.array([[[1, 2, 2], [width + 3, 2, 2], [-2, 5, 1], [4, height, 2], [0, 0, 0]]], np.float32)
+    face = Instances(Boxes(np.array([[0, 0, 9, 9]], np.float32)), np.zeros(1, np.int64), keypoints=points)
+    found = collate([replace(sample, instances=face)], landmarks=5)["landmarks"][0, 0]
+    assert found[:, 2].tolist() == [2, 0, 0, 2, 0] and not found[1:3].any()

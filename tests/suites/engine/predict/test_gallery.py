@@ -14,6 +14,7 @@ from suites.engine.contract.processor import Processor
 from suites.engine.neighbours.items import ItemIndex
 from suites.engine.predict.gallery import Alike, Embedder, alike_pairs, build_gallery, find_alike, open_gallery
 from suites.engine.predict.inference import Model, open_model
+from suites.engine.predict.inputs import new_name
 from suites.engine.predict.objects import Finder
 from suites.engine.train.training import train
 from tests.suites.retrieval.helpers import pictures
@@ -35,6 +36,10 @@ def photos(tmp_path):
     pictures(root, {"blue": 3, "green": 3, "red": 3})
     shutil.copy(root / "blue" / "0.png", root / "blue" / "copy.png")
     return root
+
+
+def test_a_name_that_comes_again_takes_no_others_place():
+    assert new_name("a", {}) == "a" and new_name("a", {"a": 0, "a (2)": 1}) == "a (3)"
 
 
 def test_what_was_put_in_is_found_first_and_a_copy_beside_it(run, photos, tmp_path, capsys):
