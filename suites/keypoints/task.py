@@ -91,33 +91,21 @@ class KeypointsTask(VisionTask):
 
     def collate(self, dataset: Any) -> Callable[[list[PoseSample]], Batch]:
         """Returns what makes a batch."""
-        return partial(collate, stride=self.model.stride, sigma=self._targets.sigma)
+        return partial(collate, stride=self.model.stride, sigma=self._targets.sigma, multiple=self.model.multiple)
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """`heatmap`: the mean over labelled points of the mean square error of their maps."""
-        error = self._maps(inputs["images"]) - inputs["heatmaps"]
+        error = self.model(inputs["images"]) - inputs["heatmaps"]
         each = ops.mean(ops.square(error), axes=(1, 2)) * inputs["weights"]  # [N, L]
         asked = ops.maximum(ops.sum(inputs["weights"]), 1.0)
         return {"heatmap": Loss(ops.sum(each) / asked, asked)}
-
-    def _maps(self, images: Tensor) -> Tensor:
-        """The heatmaps of images; ConfigError where they reach beyond these, so that a mirror would shift them."""
-        maps = self.model(images)
-        stride = self.model.stride
-        (height, width), cells = (tuple(map(int, x.shape[1:3])) for x in (images, maps))
-        if (height, width) != (cells[0] * stride, cells[1] * stride):
-            raise ConfigError(
-                f"the transforms make pictures of {height}x{width} (height x width), of which the network makes maps "
-                f"of {cells[0]}x{cells[1]} cells of {stride} pixels; give ObjectCrop sides that are multiples of 32"
-            )
-        return maps
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """`heatmaps` float32 [N, H/s, W/s, L]; of a network that gives points, `points` float32 [N, L, 3]."""
         images = inputs["images"]
         if self.model.gives_points:
             return {"points": self.model.points(images)}
-        maps = self._maps(images)
+        maps = self.model(images)
         if self._targets.flip:
             mirrored = ops.flip(self.model(ops.flip(images, axes=(2,))), axes=(2,))
             maps = (maps + ops.gather(mirrored, tensor(np.array(self.model.pose.order)), axis=3)) * 0.5
@@ -150,8 +138,10 @@ class KeypointsTask(VisionTask):
         return [f"object {number}" for number in batch.get("numbers", ())]
 
 
-def collate(samples: Sequence[PoseSample], *, stride: int, sigma: float) -> Batch:
+def collate(samples: Sequence[PoseSample], *, stride: int, sigma: float, multiple: int = 1) -> Batch:
     """Objects as a batch.
+
+    Raises ConfigError where H or W is no `multiple`: the maps would reach beyond the crops, and a mirror shift them.
 
     Returns:
         `images` [N, H, W, 3]; `heatmaps` float32 [N, H/s, W/s, L]; `weights` float32 [N, L], 1 of points that are
@@ -160,6 +150,11 @@ def collate(samples: Sequence[PoseSample], *, stride: int, sigma: float) -> Batc
     """
     maps, weights, truths = [], [], []
     height, width = samples[0].size
+    if height % multiple or width % multiple:
+        raise ConfigError(
+            f"the transforms make pictures of {height}x{width} (height x width); give ObjectCrop sides that are "
+            f"multiples of {multiple}, which the network's maps fit"
+        )
     for sample in samples:
         points = sample.instances.keypoints
         assert points is not None and sample.truth is not None

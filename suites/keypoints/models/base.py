@@ -21,11 +21,13 @@ class PoseModel(nn.Layer):
     Attributes:
         pose: what the L points are.
         stride: s.
+        multiple: what H and W have to be multiples of, so that the maps end where the crops do.
         gives_points: whether it has `points` of its own, in place of heatmaps that are read. It is not trained then.
     """
 
     pose: Pose
     stride: int
+    multiple: int = 1
     gives_points: ClassVar[bool] = False
 
     def points(self, images: Tensor) -> Tensor:

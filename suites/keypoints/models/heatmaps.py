@@ -48,7 +48,8 @@ class HeatmapPose(PoseModel):
                 "deconvs is 0 or more, width 1 or more, and the map's stride must be a multiple of 2^deconvs"
             )
         self.pose = pose or KNOWN_POSES[points]
-        self.stride = backbone.strides[-1] // 2**deconvs
+        self.multiple = backbone.strides[-1]
+        self.stride = self.multiple // 2**deconvs
         self.backbone = backbone
         channels = backbone.channels[-1]
         self.ups = nn.LayerList(_Up(channels if k == 0 else width, width) for k in range(deconvs))

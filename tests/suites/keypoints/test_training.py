@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from framework import from_numpy, no_grad, optim, program
-from framework.errors import AttributeValueError, ConfigError
+from framework.errors import AttributeValueError, ConfigError, PaddockError
 from framework.nn import init
 from suites.keypoints.datasets import CocoKeypoints
 from suites.keypoints.models.heatmaps import HeatmapPose
@@ -20,9 +20,9 @@ from suites.vision.settings import EvalData, TrainData
 from tests.suites.keypoints.helpers import coco, person
 
 
-def task_of(root, model=None, flip=False):
+def task_of(root, model=None, flip=False, size=64):
     data = CocoKeypoints(*coco(root, [person(k) for k in range(2)]))
-    transforms = [ObjectCrop(64), Normalize()]
+    transforms = [ObjectCrop(size), Normalize()]
     train = TrainData(dataset=data, transforms=transforms, batch_size=2)
     held = EvalData(dataset=data, transforms=transforms, batch_size=2)
     small = model or HeatmapPose(ResNet(18, width=8, out_strides=(8,)), deconvs=1, width=16)
@@ -104,8 +104,17 @@ def test_a_wrong_network_and_other_points_are_refused(tmp_path):
         task.train_loader(seed=0, workers=0)
 
 
-def test_a_size_of_crops_that_the_maps_do_not_fit_is_refused_before_a_mirror_shifts_them(tmp_path):
+@pytest.mark.parametrize(("size", "multiple"), [(250, 8), ([60, 64], 8)])
+def test_a_size_of_crops_that_the_maps_do_not_fit_is_refused_before_a_mirror_shifts_them(tmp_path, size, multiple):
+    task = task_of(tmp_path, flip=True, size=size)
+    for loader in (task.train_loader(seed=0, workers=0), task.eval_loader(workers=0)):
+        with pytest.raises(PaddockError, match=f"give ObjectCrop sides that are multiples of {multiple}, which"):
+            next(iter(loader))
+
+
+def test_a_program_of_heatmaps_takes_crops_of_any_size_and_number(tmp_path):
     task = task_of(tmp_path, flip=True)
     init.initialize(task.model, 0)
-    with pytest.raises(ConfigError, match=r"pictures of 60x64 .* maps of 16x16 cells of 4 pixels; give"):
-        task.eval_step({"images": from_numpy(np.zeros((1, 60, 64, 3), np.float32))})
+    images = from_numpy(np.zeros((1, 64, 64, 3), np.float32))
+    with no_grad():
+        assert program(lambda x: task.eval_step({"images": x})).program_for(images).program.shape_reads == []
