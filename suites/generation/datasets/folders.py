@@ -43,6 +43,7 @@ class PictureFolder(OneKind):
         holdout: int | None = None,
         part: Literal["train", "val"] = "train",
     ) -> None:
+        self.is_compared_whole = holdout is None
         source, what = open_source(root), f"PictureFolder {root} {folder}".rstrip()
         names = pictures_below(source, folder)
         if holdout is not None:
