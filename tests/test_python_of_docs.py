@@ -92,6 +92,19 @@ def test_a_page_runs(page, tmp_path, monkeypatch):
         exec(compile(block, page, "exec"), scope)
 
 
+FOLDERS = "suites|framework|tests|benchmarks|tools|scripts|examples|configs"
+FILE = re.compile(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./-]*\w)(?![\w*{{<])")
+INSTALLED = "framework/lib"
+READERS_OWN = {"configs/x.yml", "configs/video/actions.yml", "configs/classification/flowers.yml", "tests/some/test.py"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_of_ours_that_a_page_names_are_there(page):
+    text = re.sub(r"https?://\S+|\[[^]]*\]\(https?://[^)]*\), `[^`]*`", "", page.read_text())
+    named = {name.rstrip(".") for name in FILE.findall(text)} - READERS_OWN - {INSTALLED}
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 @pytest.mark.parametrize(
     ("block", "said"),
     [
