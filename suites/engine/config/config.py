@@ -289,11 +289,11 @@ def _unresolved(node: Node, changed: Sequence[Path], path: Path = (), broken: st
         if not any(_meet(name, each) for name in names for each in changed):
             return Node(node.reference, node.origin)
         broken = node.reference
-    below = {at[-1]: _unresolved(child, changed, at, broken) for at, child in node.children(path)}
+    below = [_unresolved(child, changed, at, broken) for at, child in node.children(path)]
     if isinstance(node.value, dict):
-        return replace(node, value=below, reference="", referent=None)
+        return replace(node, value=dict(zip(node.value, below, strict=True)), reference="", referent=None)
     if isinstance(node.value, list):
-        return replace(node, value=list(below.values()), reference="", referent=None)
+        return replace(node, value=below, reference="", referent=None)
     value = node.value.replace("${", "$${") if isinstance(node.value, str) else node.value
     return replace(node, value=value, reference="", referent=None)
 
