@@ -128,6 +128,17 @@ def test_commands_in_blocks_are_taken_as_printed(page, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_published_weights_are_fetched_where_a_page_first_names_them(page):
+    here: set[str] = set()
+    for command in in_blocks(page.read_text()):
+        words = shlex.split(command, comments=True)[1:]
+        named = {word for word in words if (ROOT / "zoo" / f"{word}.yml").is_file()} - {words[0]}
+        told = "--fetch" in words or words[:2] == ["zoo", "fetch"] or words[:2] == ["zoo", "list"]
+        assert told or not named - here, f"{command}: add --fetch"
+        here |= named
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_options_in_sentences_exist(page, monkeypatch, capsys):
     for command in in_lines(page.read_text()):
         if PLACEHOLDER.search(command) or _is_open(command):

@@ -29,5 +29,12 @@ def test_a_line_of_prose_has_at_most_120_characters_unless_it_is_one_word(page):
     assert long == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_number_that_ends_a_sentence_begins_a_line_where_it_would_make_a_list(page):
+    lines = dict(prose(page.read_text(encoding="utf-8")))
+    made = [at for at, line in lines.items() if re.match(r"\d\d+[.)] ", line) and lines.get(at - 1, "").strip()]
+    assert made == []
+
+
 def test_there_are_pages_with_prose():
     assert len(PAGES) > 40 and sum(1 for page in PAGES for _ in prose(page.read_text(encoding="utf-8"))) > 1000

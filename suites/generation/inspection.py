@@ -52,7 +52,8 @@ class GenerationInspector(VisualInspector):
             lines = [f"{len(dataset.a)} pictures of the first kind, {len(dataset.b)} of the second"]
         if dataset.num_classes > 1:
             lines += [f"  {name} {labels[at]:>7}" for at, name in enumerate(dataset.class_names)]
-        return Inspected(lines, findings + copies_within(names, digests), digests, names)
+        findings += copies_within(names, digests)
+        return Inspected(lines, findings, [""] * len(names) if dataset.is_compared_whole else digests, names)
 
     def picture(self, sample: Picture, class_names: Sequence[str]) -> np.ndarray:
         """The picture, and beside it the other one where they are of one height."""

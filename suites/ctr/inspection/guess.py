@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, count, islice
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
 
 import yaml
@@ -53,6 +53,7 @@ _GROUPS = ("user_id", "userid", "uid", "user", "device_id", "session_id")
 _TIMES = ("timestamp", "time", "ts", "datetime", "event_time", "unix_time", "date", "day")
 _WEIGHTS = ("weight", "sample_weight")
 _POSITIVE = re.compile(r"^(1|1\.0|yes|y|true|t|click|clicked|positive|pos|>.*)\.?$", re.IGNORECASE)
+_DAYS = 31  # of a month
 _FEW = 24  # different whole numbers up to which a column is taken for a category
 _EXACT = 2**53  # above which float64 cannot tell whole numbers apart
 _GROUPS_OF_THREE = re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})?|\d+)", re.ASCII)  # digits, perhaps with a dot in them
@@ -238,7 +239,7 @@ def _guess(column: _Column, missing: Container[str], label: str) -> Guess:
         return _guess_date(column, known, form)
     if lower in _WEIGHTS and all((finite_number(cell, form) or -1) >= 0 for cell in different):
         return Guess("weight", {}, "its name", form)
-    if lower in _TIMES and known and all(whole_number(cell, form) is not None for cell in different):
+    if lower in _TIMES and (moments := _whole(known, form)) and not _is_day_of_a_month(moments):
         return Guess("time", {}, "its name, and whole numbers", form)
     if len(different) < 2:
         return Guess("left out", {}, f"it holds {len(different)} different values")
@@ -260,6 +261,17 @@ def _guess(column: _Column, missing: Container[str], label: str) -> Guess:
         return Guess("feature", {"type": "Sparse"}, why)
     found = _guess_number(numbers, len(different))
     return found if column.told is None else replace(found, why=f"{found.why}; {column.told.why}", form=form)
+
+
+def _whole(cells: Sequence[str], form: Written | None) -> list[int]:
+    """The cells as whole numbers, in order; none where one of them is no whole number."""
+    numbers = [number for cell in cells if (number := whole_number(cell, form)) is not None]
+    return numbers if len(numbers) == len(cells) else []
+
+
+def _is_day_of_a_month(numbers: Sequence[int]) -> bool:
+    """Whether numbers of a file's rows, in order, are 1 to 31 and begin again: no time of a row, which only grows."""
+    return all(1 <= number <= _DAYS for number in numbers) and any(a > b for a, b in pairwise(numbers))
 
 
 def _guess_date(column: _Column, known: Sequence[str], form: Written) -> Guess:

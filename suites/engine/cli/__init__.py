@@ -12,10 +12,13 @@ import difflib
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from suites.engine.run.screen import is_reader_gone, screens
 
 _LIMIT = "--limit"
+_FETCH = "--fetch"
+_NAMED = ("train", "infer", "serve", "probe")  # whose own options have it, for their help
 _KEYS = ("--decrypt", "--verify")  # of sealed exports, see `framework.sealing`
 _ORDER = ("train", "eval", "infer", "export", "serve", "config", "zoo")  # of the help; others follow by name
 
@@ -50,8 +53,19 @@ def _run(words: list[str]) -> int:
         print(f"error: paddock has no command '{name}'{hint} Commands: {', '.join(found)}", file=sys.stderr)
         return 2
     module = importlib.import_module(".".join(found[name].relative_to(_suites().parent).with_suffix("").parts))
+    if _FETCH in rest:
+        from suites.engine.weights.fetching import agreed
+
+        with agreed():
+            left = rest if name in _NAMED else [word for word in rest if word != _FETCH]
+            return _start(module, left, f"paddock {name}")
+    return _start(module, rest, f"paddock {name}")
+
+
+def _start(module: ModuleType, rest: list[str], prog: str) -> int:
+    """Run a command with the limits and keys that its words name."""
     if not any(option in " ".join(rest) for option in (_LIMIT, *_KEYS)):
-        return int(module.main(rest, f"paddock {name}"))
+        return int(module.main(rest, prog))
     from framework import limits, sealing
     from framework.errors import PaddockError
 
@@ -60,7 +74,7 @@ def _run(words: list[str]) -> int:
         rest, decrypt = _key_of(rest, _KEYS[0])
         rest, verify = _key_of(rest, _KEYS[1])
         with limits.allow(**changes), sealing.keys(decrypt=decrypt, verify=verify):
-            return int(module.main(rest, f"paddock {name}"))
+            return int(module.main(rest, prog))
     except PaddockError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -122,6 +136,7 @@ def help_text(found: dict[str, Path]) -> str:
             "",
             "`paddock COMMAND --help` says what each of them takes. All take `--limit NAME=N`: what a file from",
             "outside may cost, such as `--limit pixels=200000000`; an error that meets a limit names it.",
+            "They take `--fetch`: published weights that are named and not here are downloaded.",
             "What opens exports takes `--decrypt SOURCE` and `--verify SOURCE`, keys of sealed ones: a file, env:NAME",
             "or command:WORDS (docs/howto/sealed.md).",
         ]

@@ -106,10 +106,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         from suites.engine.predict.gallery import Embedder
         from suites.engine.predict.inference import infer_files, open_model
         from suites.engine.predict.objects import on_objects, open_finder
-        from suites.engine.weights.runs import named_run
 
-        if a.fetch and not a.model.exists():
-            named_run(str(a.model), fetch_all=True)
         if a.similar is not None:
             if idle := given_options(parser, a, _NOT_SIMILAR):
                 raise ConfigError(f"infer: --similar prints names alone; leave out {', '.join(idle)}")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -21,7 +22,7 @@ from suites.engine.config.tree.merge import merge
 from suites.engine.config.tree.nodes import Node, Origin, Problem, from_plain
 from suites.engine.config.tree.overrides import apply_overrides
 from suites.engine.config.tree.paths import Path, format_path, parse_path
-from suites.engine.config.tree.references import resolve
+from suites.engine.config.tree.references import names_in, resolve
 from suites.engine.config.tree.shipped import find_config
 from suites.engine.config.tree.yaml_text import Reference, dump_text
 from suites.engine.names import did_you_mean, listing
@@ -56,6 +57,17 @@ class Config:
         """The same config with texts at these key paths."""
         overrides = [f"{path}={text}" for path, text in texts.items()]
         return Config(apply_overrides(self.root, overrides, overrides), self.source, self._registry, self._rules)
+
+    def changed(self, values: Mapping[str, Any]) -> Config:
+        """The same config with plain values laid over it, as those of a file that extends it.
+
+        References stay, so that a later override of what is shared reaches all that share it. What refers to a value
+        that is changed here keeps its own.
+        """
+        over = from_plain(dict(values), Origin("config from code"))
+        places = [path for path, _ in over.leaves() if path]
+        tree = merge(_unresolved(self.root, places), over)
+        return Config(resolve(tree), self.source, self._registry, self._rules)
 
     # Looking into it.
 
@@ -105,7 +117,13 @@ class Config:
 
         So an override of what is shared reaches all that share it.
         """
-        return dump_text(_with_references(self.root))
+        return dump_text(self.as_written())
+
+    def as_written(self) -> dict[str, Any]:
+        """All values as `as_dict`, with a `Reference` in place of each that was shared."""
+        values = _with_references(self.root)
+        assert isinstance(values, dict)
+        return values
 
     def digest(self) -> str:
         """SHA-256 (64 hex digits) of the values, whatever the order of keys or the files they came from."""
@@ -259,6 +277,30 @@ def _with_references(node: Node) -> Any:
     if isinstance(node.value, list):
         return [_with_references(child) for child in node.value]
     return Reference(node.reference) if node.reference else node.value
+
+
+def _unresolved(node: Node, changed: Sequence[Path], path: Path = (), broken: str = "") -> Node:
+    """A resolved tree whose values are their references again, but for what is changed and what refers to it.
+
+    `broken` is the reference that gave the mapping or list around the node, where it is given up.
+    """
+    if node.reference and node.reference != broken:
+        names = [path, *map(parse_path, names_in(node.reference))]
+        if not any(_meet(name, each) for name in names for each in changed):
+            return Node(node.reference, node.origin)
+        broken = node.reference
+    below = [_unresolved(child, changed, at, broken) for at, child in node.children(path)]
+    if isinstance(node.value, dict):
+        return replace(node, value=dict(zip(node.value, below, strict=True)), reference="", referent=None)
+    if isinstance(node.value, list):
+        return replace(node, value=below, reference="", referent=None)
+    value = node.value.replace("${", "$${") if isinstance(node.value, str) else node.value
+    return replace(node, value=value, reference="", referent=None)
+
+
+def _meet(one: Sequence[object], other: Sequence[object]) -> bool:
+    """Whether one key path is the other, or leads to it."""
+    return all(a == b for a, b in zip(one, other, strict=False))
 
 
 _ROOT = "data.root"  # a value for references alone

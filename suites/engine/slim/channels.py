@@ -371,9 +371,8 @@ def _training_program(task: Task, batch: Batch) -> Program:
 
 def _config(config: Config, output: Path, widths: Mapping[str, Sequence[int]]) -> Config:
     """The run's config with narrower layers and the weights to start from."""
-    values: dict[str, Any] = config.as_dict()
-    values["runtime"]["weights"] = str(output / "weights" / "best.safetensors")
-    values["pruning"] = {"layers": {path: list(map(int, each)) for path, each in widths.items()}}
-    smaller = Config.from_dict(values)
+    layers = {path: list(map(int, each)) for path, each in widths.items()}
+    starts = {"weights": str(output / "weights" / "best.safetensors")}
+    smaller = config.changed({"runtime": starts, "pruning": {"$replace": {"layers": layers}}})
     smaller.check()
     return smaller

@@ -343,7 +343,7 @@ def _with_imports(config: Config) -> Config:
     """The config with all modules outside of Paddock that its components come from, so that a run remembers them."""
     listed = config.imports()
     new = [name for name in modules_of(part.target for part in config.parts()) if not covered(name, listed)]
-    return Config.from_dict({**config.as_dict(), "imports": [*listed, *new]}) if new else config
+    return config.changed({"imports": [*listed, *new]}) if new else config
 
 
 def untouched(model: Layer) -> bool:

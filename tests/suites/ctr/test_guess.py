@@ -133,6 +133,13 @@ def test_dates_give_hours_and_weekdays_and_no_days_where_they_are_the_time_of_th
     assert found["features"]["signup"]["type"] == "Dense" and schema_of(found).time == "timestamp"
 
 
+def test_the_day_of_a_month_is_no_time_of_a_row(tmp_path):
+    days = [str(1 + at // 4 % 31) for at in range(len(PRICES))]
+    assert "time" not in guess(tmp_path, {"day": list(reversed(days)), "price": PRICES})[0]
+    grown = guess(tmp_path, {"day": sorted(days, key=int), "price": PRICES})[0]  # a log of some days, one after another
+    assert grown["time"] == "day" and "day" not in grown["features"]
+
+
 def test_odd_cells_among_written_numbers_are_missing_and_counted(tmp_path):
     prices = drawn(lambda draw: f"{draw.randrange(99)},5")
     found, text = guess(tmp_path, {"price": ["free", "-", *prices[2:]]}, ";")

@@ -17,6 +17,19 @@ def test_broken_pairs_copies_and_small_sets_are_told(tmp_path, capsys):
     assert "samples are copies of others" in said and "there are 9 pictures; so few are learnt by heart" in said
 
 
+def test_what_is_drawn_may_be_compared_with_what_was_learnt(tmp_path, capsys):
+    path = written(tmp_path, "DCGAN")
+    assert paddock(["data", "check", str(path)]) == 0
+    assert "too good" not in capsys.readouterr().out
+    assert paddock(["train", str(path), "--runs", str(tmp_path), "--name", "a", "-o", "runtime.steps=1"]) == 0
+    assert "too good" not in "".join(capsys.readouterr())
+    held = "{type: PictureFolder, root: %s, holdout: 3, part: %s}"
+    parts = ["-o", "data.train.dataset=" + held % (tmp_path / "data", "train")]
+    parts += ["-o", "data.eval.dataset=" + held % (tmp_path / "data", "train")]
+    assert paddock(["data", "check", str(path), *parts]) == 1
+    assert "so its figures are too good" in capsys.readouterr().out
+
+
 def test_two_kinds_and_classes_are_counted(tmp_path, capsys):
     paddock(["data", "check", str(written(tmp_path / "two", "CycleGAN"))])
     assert "8 pictures of the first kind, 6 of the second" in capsys.readouterr().out

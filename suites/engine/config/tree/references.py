@@ -32,6 +32,11 @@ def resolve(root: Node) -> Node:
         raise ConfigError(f"{root.origin}: its references or values lie too deep in each other") from None
 
 
+def names_in(text: str) -> list[str]:
+    """The key paths that the references of a text name."""
+    return _REFERENCE.findall(text)
+
+
 class _Resolver:
     def __init__(self, root: Node) -> None:
         self._root = root

@@ -21,6 +21,7 @@ from framework.extras import DISTRIBUTION
 from framework.io import load_metadata
 from framework.outside import read_json
 from suites.engine.config import Config, load_config
+from suites.engine.config.tree.yaml_text import dump_text
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.weights.hub.names import endpoint, parse
 
@@ -67,7 +68,7 @@ def pack(run: Path, folder: Path, name: str, licence: str) -> list[Path]:
         )
     config = load_config(source.config, check=False)
     make_folder(folder)
-    write_text(folder / CONFIG, yaml.safe_dump(_without_places(config.as_dict()), sort_keys=False, allow_unicode=True))
+    write_text(folder / CONFIG, dump_text(_without_places(config.as_written())))
     copy_file(source.processor, folder / PROCESSOR)
     figures = _figures(source.metrics)
     write_text(folder / METRICS, json.dumps(figures, indent=2) + "\n")
@@ -208,11 +209,13 @@ def _figures(path: Path) -> dict[str, float]:
 
 
 def _without_places(value: Any) -> Any:
-    """A plain config whose paths from a root or a home on are their last names alone."""
+    """A config's values whose paths from a root or a home on are their last names alone."""
     if isinstance(value, dict):
         return {key: _without_places(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_without_places(each) for each in value]
     if isinstance(value, str) and _PLACE.match(value):
-        return PureWindowsPath(value).name or "data"  # it knows both kinds of slashes
+        return type(value)(
+            PureWindowsPath(value).name or "data"
+        )  # a reference stays one; it knows both kinds of slashes
     return value

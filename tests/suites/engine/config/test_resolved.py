@@ -99,3 +99,27 @@ def test_rules_wait_until_the_single_values_are_right(load, rules):
 
     with pytest.raises(ConfigError, match="expects int"):
         load(GOOD, "seed=a")
+
+
+def test_a_changed_config_keeps_its_references_but_for_those_to_what_is_changed(load):
+    text = """
+root: a.zip
+weights: old
+vocab: ${weights}/vocab.txt
+sets: {train: "${root}/train.tsv", eval: "${root}"}
+whole: {k: 1, m: 2}
+part: ${whole}
+literal: $${root}
+"""
+    config = load(text, check=False)
+    assert config.changed({}).written() == config.written()
+    new = config.changed({"weights": "new", "part": {"k": 3}, "sets": {"more": ["x"]}})
+    assert new.as_dict() == config.as_dict() | {
+        "weights": "new",
+        "part": {"k": 3, "m": 2},
+        "sets": {"train": "a.zip/train.tsv", "eval": "a.zip", "more": ["x"]},
+    }
+    assert new.as_written()["vocab"] == "old/vocab.txt"
+    assert new.as_written()["sets"]["train"] == "${root}/train.tsv"
+    assert new.as_written()["sets"]["eval"] == "${root}"
+    assert new.as_dict()["literal"] == "${root}"

@@ -95,6 +95,12 @@ def test_it_trains_on_exports_and_is_read_again_from_its_folder(digits, tmp_path
     assert [row["class"] for row in one.to_json()] == [row["class"] for row in two.to_json()]
 
 
+def test_its_config_still_shares_what_the_run_s_shares(digits, tmp_path):
+    prune_run(digits, tmp_path / "small", Wishes(macs=0.5))
+    shared = [read_config(run).as_written()["model"]["num_classes"] for run in (digits, tmp_path / "small")]
+    assert shared == ["${data.num_classes}"] * 2
+
+
 def test_a_pruned_run_is_pruned_again(digits, tmp_path):
     prune_run(digits, tmp_path / "a", Wishes(macs=0.7))
     prune_run(tmp_path / "a", tmp_path / "b", Wishes(macs=0.7))

@@ -86,6 +86,28 @@ def test_infer_fetches_a_named_model_only_when_told_and_answers_with_its_classes
     assert (run / "weights" / "best.safetensors").stat().st_mtime_ns == before, "it is made once"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "infer mine photo.png --output out",
+        "infer mine photo.png --boxes mine --output out",
+        "zoo run mine --output out",
+        "export mine --output out",
+        "index build mine photo.png --output out",
+        "eval mine_config.yml",
+        "slim quantize mine",
+    ],
+)
+def test_every_command_that_names_weights_takes_the_advice_to_add_fetch(mine, capsys, command):
+    assert main(command.split()) != 0
+    assert "fetch it with `paddock zoo fetch mine`, or add --fetch" in capsys.readouterr().err
+    main([*command.split(), "--fetch"])
+    said = capsys.readouterr().err
+    assert "fetching" in said and "--fetch" not in said and (mine / "zoo" / "mine" / "names.txt").is_file()
+    assert main(["zoo", "remove", "mine"]) == 0
+    assert main(command.split()) != 0, "the yes is to one command"
+
+
 def test_a_run_that_another_version_made_is_made_anew(mine, monkeypatch):
     assert main(["zoo", "fetch", "mine"]) == 0
     old = named_run("mine")

@@ -1,11 +1,14 @@
 """Pruning: what is cut is what matters least, and what is left is a run like any other."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from framework import from_numpy, no_grad
 from framework.errors import AttributeValueError, CheckpointError, ConfigError
 from framework.io import load_tensors, save_tensors
+from suites.engine.config.building import read_config
 from suites.engine.predict.inference import export_run, open_run
 from suites.engine.train.training import evaluate_weights, train
 from suites.nlp.models.bert_names import save_hugging_face
@@ -74,6 +77,20 @@ def test_a_pruned_run_evaluates_exports_and_trains_on_with_its_teacher(folder):
     assert seen[-1]["layers"] < seen[0]["layers"]
     with pytest.raises(CheckpointError, match="2 heads of 8 are not as wide as the model, 32"):
         save_hugging_face(open_run(folder / "again").model, folder / "hf")
+
+
+def test_its_config_still_shares_what_the_run_s_shares(folder):
+    vocabulary = ["data.root=" + str(folder), "runtime.weights=null", "data.train.dataset.path=${data.root}/train.tsv"]
+    train(toy.write_config(folder, toy.TEACHER, name="shared.yml"), vocabulary, runs=folder, name="shared")
+    prune_run(folder / "shared", folder / "small", Cut(layers=2))
+    written = read_config(folder / "small").as_written()
+    assert written["data"]["train"]["dataset"]["path"] == "${data.root}/train.tsv"
+    assert written["model"]["num_classes"] == "${data.num_classes}"
+    (folder / "moved").mkdir()
+    shutil.copy(folder / "train.tsv", folder / "moved" / "train.tsv")
+    assert read_config(folder / "small", [f"data.root={folder}/moved"])["data.train.dataset.path"].startswith(
+        f"{folder}/moved"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from framework.errors import CheckpointError, ConfigError
 from framework.io import save_tensors
 from suites import engine
 from suites.engine.cli import main
+from suites.engine.config import load_config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.capabilities import name_classes
 from suites.engine.run.folder import RunFolder
@@ -88,6 +89,7 @@ def test_the_card_is_what_a_hub_shows_and_tells_nobody_where_the_data_lay(run, t
                                                "model.safetensors"}  # fmt: skip
     assert not any(b"secret_project" in path.read_bytes() for path in written)
     assert yaml.safe_load((tmp_path / "out" / "config.yml").read_text())["data"]["root"] == "pets"
+    assert load_config(tmp_path / "out" / "config.yml", ["data.root=mine"])["data.eval.dataset.root"] == "mine/val"
 
 
 def test_what_cannot_be_shared_is_refused_by_name(run, tmp_path):
