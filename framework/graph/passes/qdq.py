@@ -207,7 +207,7 @@ class _Writer(Rewriter):
         bias = op.input("bias")
         known = np.zeros(()) if bias is None else self._wholes.array(bias)
         ends = [scale.astype(np.float64) * x.scale, *([] if known is None else [known.astype(np.float64)])]
-        most = np.finfo(np.float32).max * (1 if steps is None else steps[0])
+        most = float(np.finfo(np.float32).max) * (1.0 if steps is None else steps[0])
         if not all((np.abs(v) < most).all() for v in ends):  # a NaN is not either
             raise _Misfit("its weights or biases are not finite in steps of its result")
 
