@@ -25,7 +25,7 @@ def in_pieces(
     """What a part of a network says of boxes, `together` of an image at a time. It has no gradient.
 
     Args:
-        part: boxes [N, P, 4] and which of them are there, bool [N, P], to float32 results of N * P rows.
+        part: boxes [N, P, 4] and which of them are there, bool [N, P], to results of N * P rows.
         shapes: of each result behind its rows.
         boxes: [N, D, 4].
         there: bool [N, D]. A piece without a row that is there is not looked at.
@@ -33,7 +33,7 @@ def in_pieces(
         together: P.
 
     Returns:
-        Results [N, D, *shape]; zeros in pieces that were not looked at.
+        Results float32 [N, D, *shape]; zeros in pieces that were not looked at.
     """
     pieces = -(-rows // together)
     pads = (0, 0, 0, pieces * together - rows, 0, 0)
@@ -42,7 +42,7 @@ def in_pieces(
         return ops.transpose(ops.reshape(ops.pad(x, pads=pads), shape=(0, pieces, together, -1)), perm=(1, 0, 2, 3))
 
     def seen(piece: Tensor, real: Tensor) -> tuple[Tensor, ...]:
-        given = part(piece, ops.squeeze(real > 0, axis=2))
+        given = [ops.cast(x, dtype="float32") for x in part(piece, ops.squeeze(real > 0, axis=2))]
         return tuple(ops.reshape(x, shape=(-1, together, *shape)) for x, shape in zip(given, shapes, strict=True))
 
     def nothing(piece: Tensor, real: Tensor) -> tuple[Tensor, ...]:

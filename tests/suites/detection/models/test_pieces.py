@@ -5,6 +5,7 @@ import pytest
 
 import framework
 from framework import no_grad, ops, tensor
+from framework.precision import autocast
 from suites.detection.models.pieces import in_pieces
 
 
@@ -27,6 +28,19 @@ def test_what_is_said_of_a_row_does_not_depend_on_the_pieces(rows, together, tra
     seen = np.repeat(pieces, together)[:rows]
     np.testing.assert_allclose(sums.numpy(), np.where(seen, boxes.sum(axis=2) + 1, 0), rtol=1e-6)
     np.testing.assert_array_equal(twice.numpy(), np.where(seen[:, None, None], boxes.reshape(2, rows, 2, 2) * 2, 0))
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_results_are_float32_in_half_precision_too(precision):
+    weight = tensor(np.ones((4, 4), np.float32))
+
+    def run(boxes, there):
+        return in_pieces(lambda b, _: [ops.matmul(ops.reshape(b, shape=(-1, 4)), weight)], [(4,)], boxes, there, 3, 2)
+
+    boxes, there = tensor(np.ones((1, 3, 4), np.float32)), tensor(np.array([[True, False, False]]))
+    with no_grad(), autocast(precision):
+        (found,) = framework.program(run)(boxes, there)
+    assert found.dtype == "float32" and found.numpy()[0, :, 0].tolist() == [4, 4, 0]
 
 
 def test_a_piece_without_a_row_is_not_looked_at():
