@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from suites.ocr.models.craft import Craft
 from suites.ocr.page import Reading
 from suites.ocr.processor import OcrProcessor
 from suites.ocr.settings import EvalData, TrainData
+from suites.vision.augmentation.pipeline import Augmented
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,23 @@ class Problem(ABC):
     @abstractmethod
     def processor(self) -> OcrProcessor:
         """What stands around the network."""
+
+
+def shuffled(
+    data: TrainData, dataset: Any, collate: Callable[[Any], Batch], what: str, *, seed: int, workers: int
+) -> DataLoader:
+    """Shuffled, augmented batches of samples of one size, which `what` names; ConfigError for `data.pool`."""
+    if data.pool:
+        raise ConfigError(f"data.train.pool: is of lines to read; {what} are of one size, so leave it out")
+    return DataLoader(
+        Augmented(dataset, data.transforms),
+        data.batch_size,
+        shuffle=True,
+        seed=seed,
+        workers=workers,
+        drop_last=len(dataset) >= data.batch_size,
+        collate=collate,
+    )
 
 
 def expect_finding(model: TextDetector, how: How) -> None:

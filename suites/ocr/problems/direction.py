@@ -19,11 +19,10 @@ from suites.ocr.datasets.lines import LineList
 from suites.ocr.metrics import ToldDirections
 from suites.ocr.models.base import DirectionClassifier
 from suites.ocr.pixels import DIRECTION_SIZE, lines_shown
-from suites.ocr.problems.base import How, Problem, expect
+from suites.ocr.problems.base import How, Problem, expect, shuffled
 from suites.ocr.processor import DirectionProcessor
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
-from suites.vision.augmentation.pipeline import Augmented
 
 
 class DirectionProblem(Problem):
@@ -49,17 +48,7 @@ class DirectionProblem(Problem):
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:
         """Shuffled lines, each both ways."""
         expect(dataset, LineList, type(self._model).__name__)
-        if data.pool:
-            raise ConfigError("data.train.pool: sorts lines by length, and here all are of one size; leave it out")
-        return DataLoader(
-            Augmented(dataset, data.transforms),
-            data.batch_size,
-            shuffle=True,
-            seed=seed,
-            workers=workers,
-            drop_last=len(dataset) >= data.batch_size,
-            collate=collate_both_ways,
-        )
+        return shuffled(data, dataset, collate_both_ways, "lines for their direction", seed=seed, workers=workers)
 
     def eval_loader(self, data: EvalData, dataset: Any, *, workers: int) -> DataLoader:
         """The lines in order, each both ways."""

@@ -20,13 +20,12 @@ from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.base import TextDetector
 from suites.ocr.models.dbnet import DBNet
 from suites.ocr.pixels import shown
-from suites.ocr.problems.base import How, Problem, expect, expect_finding
+from suites.ocr.problems.base import How, Problem, expect, expect_finding, shuffled
 from suites.ocr.problems.page import ways
 from suites.ocr.processor import PageProcessor
 from suites.ocr.sample import PageSample
 from suites.ocr.settings import EvalData, TrainData
 from suites.ocr.targets import targets
-from suites.vision.augmentation.pipeline import Augmented
 from suites.vision.task import unprepared
 
 _MAPS = ("text", "counted", "threshold", "near")
@@ -58,17 +57,7 @@ class FindingProblem(Problem):
         """Shuffled squares of pictures with their targets; NotSupportedError of a detector that is not trained here."""
         self._trained()
         expect(dataset, PageDataset, type(self._model).__name__)
-        if data.pool:
-            raise ConfigError("data.train.pool: is of lines; squares of pages are of one size, so leave it out")
-        return DataLoader(
-            Augmented(dataset, data.transforms),
-            data.batch_size,
-            shuffle=True,
-            seed=seed,
-            workers=workers,
-            drop_last=len(dataset) >= data.batch_size,
-            collate=collate_pages,
-        )
+        return shuffled(data, dataset, collate_pages, "squares of pages", seed=seed, workers=workers)
 
     def eval_loader(self, data: EvalData, dataset: Any, *, workers: int) -> DataLoader:
         """The pictures as they are; `parts` has what the network is shown."""

@@ -89,7 +89,7 @@ def test_a_line_that_is_surely_upside_down_is_told_so_as_a_page_turns_it():
 def test_settings_that_a_direction_classifier_has_no_use_for_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"reading\.beam: LineDirection reads no lines"):
         DirectionProblem(LineDirection(), How(reading=Reading(beam=Beam())))
-    with pytest.raises(ConfigError, match=r"data\.train\.pool: sorts lines by length"):
+    with pytest.raises(ConfigError, match=r"data\.train\.pool: is of lines to read; lines for their direction"):
         direction_task(tmp_path, pool=2).train_loader(seed=0, workers=0)
 
 
