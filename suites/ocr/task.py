@@ -155,4 +155,4 @@ def _problem_of(model: TextModel, how: How) -> Problem:
         return LineProblem(model, how)
     if isinstance(model, DirectionClassifier):
         return DirectionProblem(model, how)
-    raise ConfigError(f"{type(model).__name__}: is a part of a TextReader and no task by itself")
+    raise ConfigError(f"{type(model).__name__}: finds, turns and reads no text, so there is no task for it")

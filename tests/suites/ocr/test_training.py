@@ -15,9 +15,9 @@ from suites.ocr.datasets import IcdarText, LineList
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
 from suites.ocr.metrics import ReadLines
+from suites.ocr.models.base import TextModel
 from suites.ocr.models.crnn import Crnn
 from suites.ocr.models.dbnet import DBNet
-from suites.ocr.models.direction import LineDirection
 from suites.ocr.models.reader import TextReader
 from suites.ocr.models.svtr import SvtrLcnet
 from suites.ocr.page import Reading
@@ -204,8 +204,8 @@ def test_data_of_another_kind_and_parts_alone_are_refused(tmp_path):
     wrong = EvalData(dataset=page_data(tmp_path))
     with pytest.raises(ConfigError, match="Crnn: takes a LineList, and IcdarText is another kind of data set"):
         OcrTask(Crnn("digits"), eval=wrong).eval_loader(workers=0)
-    with pytest.raises(ConfigError, match="LineDirection: is a part of a TextReader and no task by itself"):
-        OcrTask(LineDirection())
+    with pytest.raises(ConfigError, match="TextModel: finds, turns and reads no text, so there is no task for it"):
+        OcrTask(TextModel())
     reader = OcrTask(
         TextReader(DBNet(thresholds=False), SvtrLcnet("digits")), TrainData(dataset=wrong.dataset, batch_size=1)
     )
