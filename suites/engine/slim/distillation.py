@@ -144,12 +144,12 @@ def _listening(model: nn.Layer, paths: Sequence[str]) -> Iterator[Given]:
 
 
 def _called(layer: nn.Layer) -> Iterator[nn.Layer]:
-    """The layer; for one that is only a list of layers, those in it."""
-    if type(layer).forward is not nn.Layer.forward:
+    """The layer; for a list of layers, which is not called itself, those in it."""
+    if isinstance(layer, nn.LayerList) and not isinstance(layer, nn.Sequential):
+        for child in layer:
+            yield from _called(child)
+    else:
         yield layer
-        return
-    for child in layer.children:
-        yield from _called(child)
 
 
 def _tensors(result: Any) -> Iterator[Tensor]:

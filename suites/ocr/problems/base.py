@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from framework import ops
@@ -110,6 +110,14 @@ def shuffled(
         drop_last=len(dataset) >= data.batch_size,
         collate=collate,
     )
+
+
+def expect_reading(how: How, who: str, *used: str) -> None:
+    """Raise ConfigError for a setting of `reading` that is changed and is none of those `used`."""
+    usual = Reading()
+    for each in fields(Reading):
+        if each.name not in used and getattr(how.reading, each.name) != getattr(usual, each.name):
+            raise ConfigError(f"reading.{each.name}: {who} has no use for it; leave it out")
 
 
 def expect_finding(model: TextDetector, how: How) -> None:

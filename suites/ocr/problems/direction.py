@@ -10,7 +10,6 @@ import numpy as np
 
 from framework import ops
 from framework.data import DataLoader
-from framework.errors import ConfigError
 from framework.tensors import Tensor
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss, count_of
@@ -19,7 +18,7 @@ from suites.ocr.datasets.lines import LineList
 from suites.ocr.metrics import ToldDirections
 from suites.ocr.models.base import DirectionClassifier
 from suites.ocr.pixels import DIRECTION_SIZE, lines_shown
-from suites.ocr.problems.base import How, Problem, expect, shuffled
+from suites.ocr.problems.base import How, Problem, expect, expect_reading, shuffled
 from suites.ocr.processor import DirectionProcessor
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
@@ -39,10 +38,7 @@ class DirectionProblem(Problem):
 
     def __init__(self, model: DirectionClassifier, how: How) -> None:
         how.expect_unset(type(model).__name__, "finding", "loss")
-        if how.reading.beam is not None:
-            raise ConfigError(
-                f"reading.beam: {type(model).__name__} reads no lines and has no use for it; leave it out"
-            )
+        expect_reading(how, type(model).__name__, "turn_score")
         self._model, self._how = model, how
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:

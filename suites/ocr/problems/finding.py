@@ -20,7 +20,7 @@ from suites.ocr.metrics import FoundTexts
 from suites.ocr.models.base import TextDetector
 from suites.ocr.models.dbnet import DBNet
 from suites.ocr.pixels import shown
-from suites.ocr.problems.base import How, Problem, expect, expect_finding, shuffled
+from suites.ocr.problems.base import How, Problem, expect, expect_finding, expect_reading, shuffled
 from suites.ocr.problems.page import ways
 from suites.ocr.processor import PageProcessor
 from suites.ocr.sample import PageSample
@@ -47,10 +47,7 @@ class FindingProblem(Problem):
         if not isinstance(model, DBNet):
             how.expect_unset(type(model).__name__, "loss")
         expect_finding(model, how)
-        if how.reading.beam is not None:
-            raise ConfigError(
-                f"reading.beam: {type(model).__name__} reads no lines and has no use for it; leave it out"
-            )
+        expect_reading(how, type(model).__name__, "least_side", "most_side", "flatness")
         self._model, self._how, self._loss = model, how, how.loss or MapLoss()
 
     def train_loader(self, data: TrainData, dataset: Any, *, seed: int, workers: int) -> DataLoader:

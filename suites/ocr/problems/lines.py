@@ -21,7 +21,7 @@ from suites.ocr.models.attention import AttentionReader, told
 from suites.ocr.models.base import TextRecogniser
 from suites.ocr.ordering import LikeLengths
 from suites.ocr.pixels import LineFrame, line_width
-from suites.ocr.problems.base import How, Problem, expect, language_of, read_columns
+from suites.ocr.problems.base import How, Problem, expect, expect_reading, language_of, read_columns
 from suites.ocr.processor import LineProcessor
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
@@ -42,6 +42,7 @@ class LineProblem(Problem):
 
     def __init__(self, model: TextRecogniser, how: How) -> None:
         how.expect_unset(type(model).__name__, "finding", "loss")
+        expect_reading(how, type(model).__name__, "line_width", "line_margin", "beam")
         self._model, self._how = model, how
         self._language = language_of(model, how)
         more = ("before", "wanted") if isinstance(model, AttentionReader) else ()

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from framework import from_numpy, no_grad, optim, program
+from framework import from_numpy, no_grad, program
 from framework.errors import AttributeValueError, ConfigError, PaddockError
 from framework.nn import init
 from suites.keypoints.datasets import CocoKeypoints
@@ -18,6 +18,7 @@ from suites.vision.backbones.hrnet import HRNet
 from suites.vision.backbones.resnet import ResNet
 from suites.vision.settings import EvalData, TrainData
 from tests.suites.keypoints.helpers import coco, person
+from tests.suites.learning import losses_by_heart
 
 
 def task_of(root, model=None, flip=False, size=64):
@@ -33,18 +34,7 @@ def test_a_network_learns_people_by_heart(tmp_path):
     task = task_of(tmp_path)
     init.initialize(task.model, 0)
     (batch,) = task.train_loader(seed=0, workers=0)
-    optimizer = optim.Adam(task.model.named_parameters(), lr=1e-2)
-
-    @program
-    def step(inputs):
-        loss = task.train_step(inputs)["heatmap"].mean
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss
-
-    task.model.train()
-    losses = [float(step({name: batch[name] for name in task.train_inputs})) for _ in range(120)]
+    losses = losses_by_heart(task, batch, "heatmap", 120, 1e-2)
     assert losses[-1] < losses[0] / 10
     metric = task.metric()
     task.model.train()  # two people are all that its batch norms have seen

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from framework import from_numpy, no_grad, optim, program
+from framework import from_numpy, no_grad
 from framework.errors import AttributeValueError, ConfigError
 from suites.engine.predict.items import batches_of
 from suites.ocr.datasets import LineList
@@ -17,6 +17,7 @@ from suites.ocr.processor import DirectionProcessor, OcrProcessor
 from suites.ocr.sample import LineSample
 from suites.ocr.settings import EvalData, TrainData
 from suites.ocr.task import OcrTask
+from tests.suites.learning import losses_by_heart
 from tests.suites.ocr.test_datasets import icdar
 from tests.suites.ocr.test_training import lines
 
@@ -37,18 +38,7 @@ def test_each_line_is_shown_upright_and_then_upside_down():
 def test_a_direction_is_learnt_by_heart_from_upright_lines_alone(tmp_path):
     task = direction_task(tmp_path)
     (batch,) = task.train_loader(seed=0, workers=0)
-    optimizer = optim.Adam(task.model.named_parameters(), lr=5e-3)
-
-    @program
-    def step(inputs):
-        loss = task.train_step(inputs)["direction"].mean
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss
-
-    task.model.train()
-    found = [float(step({name: batch[name] for name in task.train_inputs})) for _ in range(100)]
+    found = losses_by_heart(task, batch, "direction", 100, 5e-3)
     assert found[-1] < 0.1 < 0.5 < found[0]
     metric = task.metric()  # six lines are all that its batch norms have seen
     with no_grad():
@@ -87,7 +77,7 @@ def test_a_line_that_is_surely_upside_down_is_told_so_as_a_page_turns_it():
 
 
 def test_settings_that_a_direction_classifier_has_no_use_for_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"reading\.beam: LineDirection reads no lines"):
+    with pytest.raises(ConfigError, match=r"reading\.beam: LineDirection has no use for it"):
         DirectionProblem(LineDirection(), How(reading=Reading(beam=Beam())))
     with pytest.raises(ConfigError, match=r"data\.train\.pool: is of lines to read; lines for their direction"):
         direction_task(tmp_path, pool=2).train_loader(seed=0, workers=0)

@@ -87,5 +87,5 @@ def test_networks_without_columns_of_ctc_refuse_it():
     reading = Reading(beam=Beam())
     with pytest.raises(ConfigError, match=r"reading\.beam: AttentionReader writes without CTC"):
         OcrTask(AttentionReader(Crnn("digits", channels=THIN, hidden=16)), reading=reading)
-    with pytest.raises(ConfigError, match=r"reading\.beam: DBNet reads no lines"):
+    with pytest.raises(ConfigError, match=r"reading\.beam: DBNet has no use for it"):
         OcrTask(DBNet(), reading=reading)

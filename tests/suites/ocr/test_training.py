@@ -1,23 +1,26 @@
 """Recognisers learn lines, detectors learn pages, and what is wrong with their data is said."""
 
 import logging
+from dataclasses import fields
 
 import cv2
 import numpy as np
 import pytest
 
-from framework import from_numpy, no_grad, optim, program
+from framework import from_numpy, no_grad
 from framework.errors import ConfigError, DataError, NotSupportedError
 from suites.engine.contract.batch import POSITIONS
 from suites.engine.predict.items import batches_of
 from suites.ocr.alphabet import Alphabet
 from suites.ocr.datasets import IcdarText, LineList
+from suites.ocr.decoding import Beam
 from suites.ocr.finding import Finding
 from suites.ocr.losses import MapLoss
 from suites.ocr.metrics import ReadLines
 from suites.ocr.models.base import TextModel
 from suites.ocr.models.crnn import Crnn
 from suites.ocr.models.dbnet import DBNet
+from suites.ocr.models.direction import LineDirection
 from suites.ocr.models.reader import TextReader
 from suites.ocr.models.svtr import SvtrLcnet
 from suites.ocr.page import Reading
@@ -30,6 +33,7 @@ from suites.ocr.settings import EvalData, TrainData
 from suites.ocr.task import OcrTask
 from suites.ocr.transforms import RandomTextCrop
 from suites.vision.pictures.images import write_image
+from tests.suites.learning import losses_by_heart
 from tests.suites.ocr.test_datasets import icdar
 
 WORDS = ("10", "21", "02", "12")
@@ -56,18 +60,7 @@ def line_task(root, model):
 def test_a_recogniser_learns_lines_by_heart(tmp_path):
     task = line_task(tmp_path, Crnn("digits", channels=(8, 8, 16, 16, 32, 32, 32), hidden=32))
     (batch,) = task.train_loader(seed=0, workers=0)
-    optimizer = optim.Adam(task.model.named_parameters(), lr=5e-3)
-
-    @program
-    def step(inputs):
-        loss = task.train_step(inputs)["ctc"].mean
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss
-
-    task.model.train()
-    losses = [float(step({name: batch[name] for name in task.train_inputs})) for _ in range(200)]
+    losses = losses_by_heart(task, batch, "ctc", 200, 5e-3)
     assert losses[-1] < 0.2 < 2.0 < losses[0]
     metric = task.metric()
     task.model.train()  # four lines are all that its batch norms have seen
@@ -213,3 +206,23 @@ def test_data_of_another_kind_and_parts_alone_are_refused(tmp_path):
         reader.train_loader(seed=0, workers=0)
     with pytest.raises(ConfigError, match="TextReader: Crnn is no TextDetector"):
         TextReader(Crnn("digits"), SvtrLcnet("digits"))
+
+
+@pytest.mark.parametrize(
+    ("model", "used"),
+    [
+        (lambda: DBNet(), {"least_side", "most_side", "flatness"}),
+        (lambda: Crnn("digits", channels=(8,) * 7, hidden=8), {"line_width", "line_margin", "beam"}),
+        (lambda: LineDirection(), {"turn_score"}),
+    ],
+)
+def test_a_setting_of_reading_that_a_network_has_no_use_for_is_refused(model, used):
+    others = {"least_side": 64, "most_side": 96, "flatness": 2.0, "together": 2, "line_width": 16, "line_margin": 8,
+              "turn_score": 0.6, "min_score": 0.1, "beam": Beam()}  # fmt: skip
+    assert set(others) == {each.name for each in fields(Reading)}
+    for name, value in others.items():
+        if name in used:
+            OcrTask(model(), reading=Reading(**{name: value}))
+        else:
+            with pytest.raises(ConfigError, match=rf"reading\.{name}: \w+ has no use for it; leave it out"):
+                OcrTask(model(), reading=Reading(**{name: value}))

@@ -215,7 +215,6 @@ def _without_places(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_places(each) for each in value]
     if isinstance(value, str) and _PLACE.match(value):
-        return type(value)(
-            PureWindowsPath(value).name or "data"
-        )  # a reference stays one; it knows both kinds of slashes
+        name = PureWindowsPath(value).name or "data"  # it knows both kinds of slashes
+        return type(value)(name)  # a reference stays one
     return value
