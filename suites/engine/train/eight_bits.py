@@ -19,7 +19,7 @@ from suites.engine.hosts.agreement import newest_checkpoint
 from suites.engine.names import listing
 from suites.engine.predict.deploying import deployed_program, in_whole_layers
 from suites.engine.predict.quantizing import Quantization, calibration_batches
-from suites.engine.weights.eight_bits import EightBits, fold, norms_to_fold, put, put_as
+from suites.engine.weights.eight_bits import EightBits, eight_bits_of, fold, norms_to_fold, put, put_as
 
 if TYPE_CHECKING:
     from suites.engine.config import Config
@@ -45,6 +45,12 @@ def train_in_8_bits(task: Task, config: Config, kept: RunFolder | None) -> Itera
     checkpoint = newest_checkpoint(kept) if kept is not None else None
     if checkpoint is not None:
         put_as(task, checkpoint["model"])
+        return
+    if (found := eight_bits_of(task)) is not None:
+        yield (
+            f"8 bits: as the weights say, {len(found.ranges)} ranges and {len(found.folded)} batch norms folded; none "
+            "is measured anew, so what `eight_bits` says of that does nothing"
+        )
         return
     if missing := [name for name in task.eval_inputs if name not in task.train_inputs]:
         raise ConfigError(

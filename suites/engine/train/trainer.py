@@ -261,15 +261,17 @@ class Trainer:
         loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
         _expect_even(loader.batch_size, runtime, world)
         loader.start()  # workers read while the rest is built
-        if runtime.weights is not None:
-            _start_from(task, runtime.weights, log)
+        eight_bits = self.config.get("eight_bits") is not None
+        if runtime.weights is not None and not (continued and eight_bits):  # whose checkpoint says what is folded
+            for line in start_task(task, runtime.weights, eight_bits=eight_bits):
+                log.say(line, brief(line))
         if (adapter := self.config.get("lora.weights")) is not None and kept is None:
             for line in load_adapter(task.model, checkpoint_folder(adapter)):
                 log.say(line)
         processor = task.processor()
         for line in taught(task, self.config, runtime.seed):
             log.say(line)
-        if self.config.get("eight_bits") is not None:
+        if eight_bits:
             for line in train_in_8_bits(task, self.config, kept):
                 log.say(line)
         for line in shown_otherwise(task.model, processor.metadata().get("transforms", ())):
@@ -443,11 +445,6 @@ def _continue(loop: TrainingLoop, run: RunFolder) -> None:
         return
     loop.load_state_dict(checkpoint)
     loop.log.say(f"resumed at step {loop.step}")
-
-
-def _start_from(task: Task, source: str, log: RunLog) -> None:
-    for line in start_task(task, source):
-        log.say(line, brief(line))
 
 
 def _conclude(loop: TrainingLoop, run: RunFolder, config: Config) -> None:

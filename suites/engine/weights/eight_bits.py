@@ -198,6 +198,28 @@ def put_as(task: Task, tensors: Mapping[str, Tensor]) -> None:
         put(task, EightBits.read(tensors[PLAN].numpy()))
 
 
+def refuse_folded(model: nn.Layer, arrays: Mapping[str, Any], where: str) -> None:
+    """Refuse weights of training in 8 bits for a model in float32: its norms would begin anew, and most would not fit.
+
+    Args:
+        model: or a part of one, that is about to take what fits of them.
+        arrays: tensors or arrays of the file, by name.
+        where: the file.
+
+    Raises CheckpointError.
+    """
+    if PLAN not in arrays or PLAN in model.state_dict():
+        return
+    plan = arrays[PLAN]
+    folded = EightBits.read(plan.numpy() if isinstance(plan, Tensor) else plan).folded
+    if folded:
+        raise CheckpointError(
+            f"{where}: holds weights that were trained in 8 bits, with {len(folded)} batch norms folded into "
+            "convolutions, and a network in float32 has no place for those. Train on in 8 bits (a section `eight_bits` "
+            "and `runtime.weights`), or take the weights from before that training"
+        )
+
+
 def _in_8_bits(step: Callable[..., Any], found: EightBits) -> Callable[..., Any]:
     compute = simulated(lambda inputs: _apart(step(inputs)), found.ranges, lambda: found.factors)
 

@@ -9,6 +9,7 @@ from framework import Tensor
 from framework.errors import CheckpointError
 from framework.io import load_tensors
 from framework.nn import Layer
+from suites.engine.weights.eight_bits import refuse_folded
 from suites.engine.weights.matching import note_loaded
 
 
@@ -28,11 +29,12 @@ def load_weights(
         before: is called with the file's tensors, and may change the model to fit them.
 
     Raises:
-        CheckpointError: the file is damaged; or it does not fit exactly, or nothing of it fits if `partial`.
-            The model is unchanged then.
+        CheckpointError: the file is damaged; or it does not fit exactly, or nothing of it fits if `partial`;
+            or it is of training in 8 bits and the model is not. The model is unchanged then.
     """
     tensors = load_tensors(path)
     before(tensors)
+    refuse_folded(model, tensors, str(path))
     own = model.state_dict()
     fits = any(name in own and own[name].shape == tensor.shape for name, tensor in tensors.items())
     try:

@@ -26,6 +26,7 @@ from framework.nn import Layer, init
 from framework.outside import expanded
 from suites.engine.names import did_you_mean
 from suites.engine.weights.answers import check_answers, unchanged_if_refused
+from suites.engine.weights.eight_bits import refuse_folded
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.formats.states import rank
@@ -167,6 +168,7 @@ def load_pretrained(
     path, record = resolve(source)
     arrays = read_weights(path, part, _cfg_of(layer))
     where = f"{path} ({record.name})" if record else str(path)
+    refuse_folded(layer, arrays, where)
     if (current := getattr(layer, "current_name", None)) is not None:
         arrays = {current(name): array for name, array in arrays.items()}
     chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where, part)

@@ -20,6 +20,7 @@ from suites.engine.train.check import check_runs
 from suites.engine.train.hooks import Hook
 from suites.engine.train.trainer import Trainer
 from suites.engine.train.training import evaluate_weights, train
+from suites.engine.weights import load_pretrained
 from suites.engine.weights.averages import average, last_checkpoints
 from suites.engine.weights.eight_bits import EightBits, eight_bits_of
 from tests.suites.engine import toy
@@ -116,6 +117,32 @@ def test_a_run_that_ended_before_its_first_checkpoint_begins_anew(config):
     again, whole = run(config, "b", resume=True), run(config, "a")
     one, two = (load_tensors(path / "weights/last.safetensors") for path in (whole, again))
     assert all(one[name].numpy().tobytes() == two[name].numpy().tobytes() for name in one)
+
+
+def test_weights_of_such_a_run_train_on_in_8_bits_as_they_say(config):
+    start = run(config, "a") / "weights/last.safetensors"
+    still = ["schedule.base_lr=1e-30", "optimizer={$replace: {type: SGD}}", "runtime.epochs=1"]
+    still.append(f"runtime.weights={start}")
+    again = run(config, "b", *still, "eight_bits.method=kl", "runtime.checkpoint={every: 1, keep: 9}")
+    assert "8 bits: as the weights say" in (again / "log.txt").read_text()
+    one, two = (load_tensors(path) for path in (start, again / "weights/last.safetensors"))
+    assert one.keys() == two.keys()
+    assert all(one[name].numpy().tobytes() == two[name].numpy().tobytes() for name in one if "running" not in name)
+    with pytest.raises(RuntimeError, match="power cut"):
+        run(config, "c", *still, "runtime.checkpoint={every: 2}", hooks=[Cut(3)])
+    start.unlink()  # a run that continues reads its own
+    resumed = load_tensors(
+        run(config, "c", *still, "runtime.checkpoint={every: 2}", resume=True) / "weights/last.safetensors"
+    )
+    assert all(two[name].numpy().tobytes() == resumed[name].numpy().tobytes() for name in two)
+
+
+def test_a_network_in_float32_takes_no_weights_of_such_a_run(config):
+    start = run(config, "a", "runtime.epochs=1") / "weights/last.safetensors"
+    with pytest.raises(CheckpointError, match="trained in 8 bits, with 3 batch norms folded"):
+        run(config, "b", "eight_bits=null", f"runtime.weights={start}")
+    with pytest.raises(CheckpointError, match="trained in 8 bits, with 3 batch norms folded"):
+        load_pretrained(ImageNet(4, 0.0).first, start)
 
 
 def test_layers_can_be_kept(config):
