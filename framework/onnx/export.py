@@ -25,8 +25,8 @@ IR_VERSION = 8  # of the file format; what came with operator set 17
 EXPORT_PASSES: tuple[str, ...] = (
     "freeze_states",
     "fold_batch_norm",
+    "merge_equal_operations",  # before folding: layers that are called twice would have weights each
     "fold_constants",
-    "merge_equal_operations",
     "drop_dead_code",
 )
 

@@ -175,10 +175,31 @@ def quantize_trained(program: Program, ranges: Sequence[Range]) -> Program:
 
 def _cleared(program: Program, report: PassReport, static: bool) -> Program:
     program.reports.append(report)
+    _share_weights(program)
     names = ["drop_dead_code", "fuse_separable"] if static else ["drop_dead_code"]
     passes.run(program, names)
     del program.reports[-len(names) :]  # of the clearing up: of no interest
     return program
+
+
+def _share_weights(program: Program) -> None:
+    """Keeps one of weights and scales that were rounded alike for layers that share them, as heads of levels do.
+
+    Only now, because AdaRound may have learnt others for each.
+    """
+    met: dict[tuple[str, str, tuple[int, ...]], list[tuple[Value, np.ndarray]]] = {}
+    renamed: dict[Value, Value] = {}
+    for v in program.constants:
+        if not v.name:
+            continue
+        array, likes = array_of(program, v), met.setdefault((v.name, v.dtype, tuple(v.shape)), [])
+        first = next((like for like, other in likes if np.array_equal(array, other)), None)
+        if first is None:
+            likes.append((v, array))
+        else:
+            renamed[v] = first
+    for op in program.block:
+        op.inputs = [renamed.get(v, v) if v is not None else None for v in op.inputs]
 
 
 @dataclass(frozen=True)

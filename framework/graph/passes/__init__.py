@@ -91,8 +91,8 @@ INFERENCE_PASSES: tuple[str, ...] = (
     "freeze_states",
     "own_captured_constants",
     "fold_batch_norm",
+    "merge_equal_operations",  # before folding: layers that are called twice would have weights each
     "fold_constants",
-    "merge_equal_operations",
     "fuse_cross_entropy",
     "drop_dead_code",
     "fuse_batch_norm",

@@ -8,6 +8,9 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.graph import passes
 from framework.graph.compiled import CompiledProgram
+from framework.graph.passes import INFERENCE_PASSES
+from framework.nn import init
+from framework.onnx import EXPORT_PASSES
 
 
 def rows(n: int = 4, c: int = 3) -> np.ndarray:
@@ -37,6 +40,18 @@ def test_constants_are_folded():
     a, b, before, after, _ = before_and_after(f, rows(), ["freeze_states", "fold_constants", "drop_dead_code"])
     assert before == ["exp", "mul", "add"] and after == ["add"]
     np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("pass_names", [INFERENCE_PASSES, EXPORT_PASSES], ids=["inference", "onnx"])
+def test_a_layer_that_is_called_twice_has_its_weights_once(pass_names):
+    layer = nn.ConvBNAct(3, 4, 3)
+    init.initialize(layer, 0)
+    layer.eval()
+    x = np.random.default_rng(0).standard_normal((1, 6, 6, 3)).astype(np.float32)
+    with framework.no_grad():
+        found = framework.program(lambda x: layer(x) + layer(-x), pass_names=pass_names).program_for(x).program
+    assert "batch_norm_inference" not in [op.name for op in found.block]
+    assert sorted(v.shape for v in found.constants if v.shape) == [(4,), (4, 3, 3, 3)]
 
 
 def test_equal_operations_are_merged_and_different_attributes_are_not():

@@ -11,7 +11,7 @@ from framework.graph.explanation import explain
 from framework.graph.files import load_program, save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.onnx import EXPORT_PASSES
-from framework.quantization import METHODS, quantize
+from framework.quantization import METHODS, AdaRound, quantize
 from tests.framework.quantization.helpers import constant, normal
 
 
@@ -206,3 +206,21 @@ def test_a_separable_convolution_that_stays_in_float32_stays_whole():
     x = normal(1, 9, 9, 16)
     got = static(traced(f, x), x, keep=lambda op: op.name == "conv2d")
     assert names(got) == ["separable_conv2d"]
+
+
+@pytest.mark.parametrize("adaround", [None, AdaRound(steps=1)])
+def test_weights_that_convolutions_share_are_stored_once(adaround):
+    weight = filters(8, 3, 3, name="head.weight")
+
+    def levels(x):
+        return ops.conv2d(x, weight, padding=1), ops.conv2d(ops.relu(x * 0.1), weight, padding=1)
+
+    small = static(traced(levels, X), X, adaround=adaround)
+    convolutions = [op for op in small.block if op.name == "quantized_conv2d"]
+    assert len(convolutions) == 2 and convolutions[0].attr("x_scale") != convolutions[1].attr("x_scale")
+    if adaround is None:  # else each learns its own
+        assert convolutions[0].inputs[1:3] == convolutions[1].inputs[1:3]
+        assert len([v for v in small.constants if v.dtype == "int8"]) == 1
+    first, second = run(small, X)
+    wanted = run(traced(levels, X), X)
+    assert all(np.abs(a - b).max() < 0.02 * np.abs(b).max() for a, b in zip((first, second), wanted, strict=True))
