@@ -82,8 +82,8 @@ def quantize(
         ShapeError, DTypeError, NumericsError: a batch does not fit the Program, or leads to values that are not finite.
     """
     _check(program, mode, method)
-    _expect_fits(program, keep)
-    _expect_fits(program, sixteen, "sixteen")
+    expect_fits(program, keep)
+    expect_fits(program, sixteen, "sixteen")
     static = mode == "static"
     for name, wanted in (("equalization", equalization), ("adaround", adaround)):
         if wanted is not None and not static:
@@ -129,7 +129,7 @@ def ranges_of(
         AttributeValueError, ShapeError, DTypeError, NumericsError: as `quantize`; or there is nothing to train so.
     """
     _check(program, "static", method)
-    _expect_fits(program, keep)
+    expect_fits(program, keep)
     new = program.clone()
     found = layers_of(new, _Rewrite(keep, smallest, False, ""))
     inputs = found.inputs()
@@ -291,7 +291,7 @@ def _expect_forward(program: Program) -> None:
         )
 
 
-def _expect_fits(program: Program, keep: Keep, who: str = "keep") -> None:
+def expect_fits(program: Program, keep: Keep, who: str = "keep") -> None:
     """Refuses a pattern that fits nothing: it is mistyped, or of another network."""
     names = sorted({v.name for p in program.programs() for v in (*p.constants, *p.states) if v.name})
     for pattern in () if callable(keep) else keep:
@@ -310,7 +310,7 @@ class _Rewrite:
 
     def is_wide(self, op: Operation) -> bool:
         """Whether a product or convolution is to read 16 bits."""
-        return op.name in ("matmul", "conv2d") and _is_named(self._sixteen, op, _weight(op))
+        return op.name in ("matmul", "conv2d") and is_named(self._sixteen, op)
 
     def takes(self, program: Program, op: Operation) -> bool:
         """Whether a product or table is to be in 8 bits; notes why not where it nearly is."""
@@ -328,7 +328,7 @@ class _Rewrite:
             why = f"it is {weight.dtype}"
         elif (depth := int(np.prod(weight.shape[1:]))) > MOST_DEPTH:
             why = f"it adds {depth} products, and 32 bits hold the sum of {MOST_DEPTH}"
-        elif _is_named(self._keep, op, weight):
+        elif is_named(self._keep, op):
             why = "it is to be kept"
         else:
             why = "" if np.isfinite(array_of(program, weight)).all() else "its weights are not all finite"
@@ -363,7 +363,7 @@ class _Rewrite:
 
     def _why_not_weights(self, program: Program, op: Operation) -> str:
         weight = _weight(op)
-        if _is_named(self._keep, op, weight):
+        if is_named(self._keep, op):
             return "it is to be kept"
         if (count := int(np.prod(weight.shape))) < self._smallest:
             return f"it has {count} weights only (smallest={self._smallest})"
@@ -409,10 +409,11 @@ class _Rewrite:
         self.report.missed += [f"in {name_of(around)}: {line}" for line in inner.report.missed]
 
 
-def _is_named(patterns: Keep, op: Operation, weight: Value) -> bool:
+def is_named(patterns: Keep, op: Operation) -> bool:
+    """Whether `keep` or `sixteen` are of a product, table or convolution."""
     if callable(patterns):
         return bool(patterns(op))
-    return any(fnmatchcase(weight.name or "", pattern) for pattern in patterns)  # without a name: "*" is all
+    return any(fnmatchcase(_weight(op).name or "", pattern) for pattern in patterns)  # without a name: "*" is all
 
 
 def _weight(op: Operation) -> Value:

@@ -14,7 +14,7 @@ from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.fusion import finish_convolutions
 from framework.quantization.calibration import Batch, in_order
 from framework.quantization.images import separate
-from framework.quantization.quantize import Keep, quantize
+from framework.quantization.quantize import Keep, expect_fits, is_named, quantize
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ def sensitivity(
     calibration: Sequence[Batch],
     *,
     method: str = "abs_max",
+    keep: Sequence[str] = (),
     smallest: int = 4096,
     sixteen: bool = False,
 ) -> list[LayerLoss]:
@@ -53,13 +54,17 @@ def sensitivity(
 
     Args:
         program, calibration, method, smallest: as of `quantize`.
+        keep: patterns of names of weights, which are left out.
         sixteen: measure each with an input of 16 bits too, which takes twice as long.
+
+    Raises AttributeValueError for a pattern that fits nothing, and what `quantize` does.
     """
+    expect_fits(program, keep)
     cut = _ending_in_layers(program)
     wanted = _results(cut, calibration)
     layers: dict[int, list[Operation]] = {}  # by the data of their weights, which may be shared
     for op in cut.block:
-        if _is_layer(cut, op):
+        if _is_layer(cut, op) and not is_named(keep, op):
             layers.setdefault(_weights_of(op), []).append(op)
     found = []
     for i, (data, ops) in enumerate(layers.items()):

@@ -9,12 +9,11 @@ from pathlib import Path
 from framework import set_num_threads
 from framework.errors import AttributeValueError
 from framework.quantization import Speed
-from suites.engine.config.building import build_runtime, read_config
-from suites.engine.predict.inference import evaluate_export, export_run, open_run
+from suites.engine.predict.inference import evaluate_export, export_run
 from suites.engine.predict.quantizing import FEW, Quantization, speed_said
+from suites.engine.slim.judging import judged_by
 from suites.engine.slim.sensitivity import measured
 from suites.engine.slim.timing import Timed
-from suites.engine.train.hooks.assess import main_figure
 
 _ROUNDS = 3  # of times, in turns
 
@@ -76,7 +75,7 @@ def within(
         how = _fastest(run, how, budget.threads, folder, say)
     if budget.loss is None and budget.time is None:
         return how
-    rows = [row for row in measured(run, how) if row.name and row.name not in how.keep]
+    rows = [row for row in measured(run, how) if row.name]
     names = list(dict.fromkeys(row.name for row in rows))
     gains = {row.name for row in rows if row.speedup is not None and row.speedup > 1}
     export_run(run, folder / "float32")
@@ -144,7 +143,7 @@ def _fastest(run: Path, how: Quantization, threads: int, folder: Path, say: Call
 
 def _lost(run: Path, whole: Path, say: Callable[[str], None]) -> Callable[[Path, str], float]:
     """How much of the main figure an export loses beside the one in float32."""
-    name, lower = main_figure(open_run(run), build_runtime(read_config(run)).evaluation)
+    name, lower = judged_by(run)
     wanted = evaluate_export(run, whole)[name]
     say(f"float32: {name} {wanted:.4g}")
 

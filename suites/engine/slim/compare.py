@@ -10,8 +10,10 @@ from pathlib import Path
 from framework import set_num_threads
 from framework.atomic import write_text
 from framework.errors import AttributeValueError, ConfigError
+from suites.engine.names import listing
 from suites.engine.predict.inference import evaluate_export, export_run, open_run
 from suites.engine.predict.quantizing import Quantization
+from suites.engine.slim.judging import judged_by
 from suites.engine.slim.timing import BATCH, Timed
 
 
@@ -90,7 +92,7 @@ def compare(
         say: takes a line about each model.
 
     Raises:
-        ConfigError: two entries have the same name.
+        ConfigError: two entries have the same name, or the runs are judged by figures of other names.
         CheckpointError, DataError: of a run.
     """
     names = [entry.name for entry in entries]
@@ -101,12 +103,13 @@ def compare(
         raise AttributeValueError(
             f"compare: threads is {threads}, inputs {inputs} and rounds {rounds}; all must be 1 or more"
         )
+    metric = _common_figure(entries)
     rows, timed = [], []
     for number, entry in enumerate(entries):
         say(f"{entry.name}: exporting and evaluating")
         exported = folder / f"{number}_{_file_name(entry.name)}"
         export_run(entry.run, exported, quantization=entry.quantization)
-        rows.append(_row(entry, exported, sets or {"eval": []}))
+        rows.append(_row(entry, metric, exported, sets or {"eval": []}))
         timed.append(Timed.of(entry.run, exported, inputs))
     set_num_threads(threads)
     for _ in range(rounds):
@@ -117,15 +120,21 @@ def compare(
     return rows
 
 
-def _row(entry: Entry, exported: Path, sets: Mapping[str, Sequence[str]]) -> Row:
-    task = open_run(entry.run)
-    figures = {
-        name: evaluate_export(entry.run, exported, list(overrides))[task.main_metric]
-        for name, overrides in sets.items()
-    }
+def _common_figure(entries: Sequence[Entry]) -> str:
+    """The name of the figure that decides in all runs; raises ConfigError where they have several."""
+    runs = {entry.run: entry.name for entry in reversed(entries)}
+    names = {name: judged_by(run)[0] for run, name in runs.items()}
+    if len(found := sorted(set(names.values()))) > 1:
+        told = listing(f"{name} of {next(who for who, its in names.items() if its == name)}" for name in found)
+        raise ConfigError(f"compare: the runs are judged by other figures: {told}; compare those that have one")
+    return found[0] if found else ""
+
+
+def _row(entry: Entry, metric: str, exported: Path, sets: Mapping[str, Sequence[str]]) -> Row:
+    figures = {name: evaluate_export(entry.run, exported, list(how))[metric] for name, how in sets.items()}
     size = sum(path.stat().st_size for path in exported.iterdir() if path.is_file())
-    parameters = sum(p.size for p in task.model.parameters())
-    return Row(entry.name, task.main_metric, figures, 0.0, 0.0, 0.0, parameters, size / 1e6, str(entry.run))
+    parameters = sum(p.size for p in open_run(entry.run).model.parameters())
+    return Row(entry.name, metric, figures, 0.0, 0.0, 0.0, parameters, size / 1e6, str(entry.run))
 
 
 def markdown(rows: Sequence[Row]) -> str:

@@ -9,13 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from framework.atomic import write_text
-from framework.errors import DataError
+from framework.errors import ConfigError, DataError
 from framework.quantization import LayerLoss, sensitivity, speedups
 from suites.engine.contract.capabilities import Publishes, feed_of
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.inference import open_run
 from suites.engine.predict.quantizing import Quantization, calibration_batches
 from suites.engine.run.folder import RunFolder
+from suites.engine.weights.eight_bits import eight_bits_of
 
 _BAR = 20  # characters of the longest bar
 
@@ -23,14 +24,20 @@ _BAR = 20  # characters of the longest bar
 def measured(run: Path, how: Quantization, *, sixteen: bool = False) -> list[LayerLoss]:
     """What each layer of a run's network loses by `how`, on what it is calibrated on; most first.
 
-    Each has how much faster 16 bits are than float32. `sixteen`: also what is lost with them, for as
-    much time again.
+    Those that `how.keep` names are left out. Each has how much faster 16 bits are than float32. `sixteen`: also what is
+    lost with them, for as much time again.
 
     Raises:
         CheckpointError: no run is there.
+        ConfigError: it was trained in 8 bits.
         DataError: there is nothing to calibrate on.
     """
     task = open_run(run)
+    if eight_bits_of(task) is not None:
+        raise ConfigError(
+            f"{run} was trained in 8 bits (eight_bits), so its layers have learnt to lose little; take the run whose "
+            "weights it began with"
+        )
     for name, parameter in task.model.named_parameters():
         parameter.name = name
     processor = RunFolder(run).read_processor(task.processor_class)
@@ -44,7 +51,7 @@ def measured(run: Path, how: Quantization, *, sixteen: bool = False) -> list[Lay
         raise DataError(f"sensitivity: {run}: the training set is empty, so there is nothing to calibrate on")
     program = deployed_program(task, dict(zip(task.eval_inputs, batches[0], strict=True)))
     faster = speedups(program, batches, smallest=how.smallest)
-    rows = sensitivity(program, batches, method=how.method, smallest=how.smallest, sixteen=sixteen)
+    rows = sensitivity(program, batches, method=how.method, keep=how.keep, smallest=how.smallest, sixteen=sixteen)
     return [replace(row, speedup=faster.get(row.name)) for row in rows]
 
 

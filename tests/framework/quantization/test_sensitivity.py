@@ -1,8 +1,10 @@
 """What each layer alone loses in 8 bits."""
 
 import numpy as np
+import pytest
 
 from framework import ops
+from framework.errors import AttributeValueError
 from framework.quantization import sensitivity
 from tests.framework.quantization.test_images import constant, filters, normal, traced
 
@@ -27,6 +29,14 @@ def test_layers_that_share_weights_count_together():
     x, w = normal(1, 6, 6, 8), filters(8, 1, 8, name="w")
     rows = sensitivity(traced(lambda x: ops.conv2d(ops.relu(ops.conv2d(x, w)), w), x), [[x]])
     assert [row.layer for row in rows] == ["conv2d 0"]
+
+
+def test_what_is_kept_has_no_row():
+    x, a, b = normal(1, 6, 6, 8), filters(8, 1, 8, name="a.w"), filters(8, 1, 8, name="b.w")
+    whole = traced(lambda x: ops.conv2d(ops.relu(ops.conv2d(x, a)), b), x)
+    assert [row.name for row in sensitivity(whole, [[x]], keep=["a.*"])] == ["b.w"]
+    with pytest.raises(AttributeValueError, match=r"keep has 'c\.\*', which fits no weight"):
+        sensitivity(whole, [[x]], keep=["c.*"])
 
 
 def test_a_program_without_layers_has_no_rows():

@@ -46,10 +46,7 @@ def measure(tmp_path, monkeypatch):
 
         monkeypatch.setattr(budget, "export_run", export_run)
         monkeypatch.setattr(budget, "evaluate_export", figure)
-        monkeypatch.setattr(budget, "open_run", lambda run: None)
-        monkeypatch.setattr(budget, "read_config", lambda run: None)
-        monkeypatch.setattr(budget, "build_runtime", lambda config: type("Runtime", (), {"evaluation": None}))
-        monkeypatch.setattr(budget, "main_figure", lambda task, settings: ("figure", lower))
+        monkeypatch.setattr(budget, "judged_by", lambda run: ("figure", lower))
         monkeypatch.setattr(budget, "Timed", Clock)
         return lambda wanted: within(tmp_path, STATIC, wanted, tmp_path, say=lambda line: None)
 

@@ -16,6 +16,7 @@ from suites.engine.config.building import read_config
 from suites.engine.config.sections import EightBitsSettings
 from suites.engine.predict.inference import export_run, load, open_run
 from suites.engine.predict.quantizing import Quantization
+from suites.engine.slim.sensitivity import measured
 from suites.engine.train.check import check_runs
 from suites.engine.train.hooks import Hook
 from suites.engine.train.trainer import Trainer
@@ -178,6 +179,12 @@ def test_an_export_takes_no_other_quantization(config):
     folder = run(config, "a", "runtime.epochs=1")
     with pytest.raises(ConfigError, match=r"a was trained in 8 bits .* leave out 8 bits of another way"):
         export_run(folder, config.parent / "e", quantization=Quantization())
+
+
+def test_layers_of_such_a_run_have_no_sensitivity(config):
+    folder = run(config, "a", "runtime.epochs=1")
+    with pytest.raises(ConfigError, match=r"a was trained in 8 bits .* take the run whose weights it began with"):
+        measured(folder, Quantization("static"))
 
 
 @pytest.mark.parametrize(
