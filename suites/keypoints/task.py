@@ -111,6 +111,10 @@ class KeypointsTask(VisionTask):
             maps = (maps + ops.gather(mirrored, tensor(np.array(self.model.pose.order)), axis=3)) * 0.5
         return {"heatmaps": maps}
 
+    def look_once(self, inputs: dict[str, Tensor]) -> Tensor:
+        """The maps of the pictures alone, whatever `targets.flip` says, float32 [N, H/s, W/s, L]."""
+        return self.model(inputs["images"])
+
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
         return PoseMetric(self._figures, len(self.model.pose.names), self._reader)

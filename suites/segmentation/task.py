@@ -205,6 +205,10 @@ class SegmentationTask(VisionTask):
         """`labels` uint8 [N, H, W], the class of every pixel of the input; or `scores` [N, H, W, K] of windows."""
         return self._inference.outputs(self.model, inputs["images"])
 
+    def look_once(self, inputs: dict[str, Tensor]) -> Tensor:
+        """The logits of the pictures alone, whatever `inference` says, float32 [N, H, W, K]."""
+        return self.model(inputs["images"])
+
     def eval_loader(self, *, workers: int) -> DataLoader:
         """The evaluation set in order; where a window is slid the samples as they are, see `parts`.
 

@@ -19,7 +19,7 @@ from framework.nn import init
 from suites.engine.config.building import limited
 from suites.engine.config.sections import DistilSettings
 from suites.engine.config.settings import DataSettings
-from suites.engine.contract.capabilities import class_names
+from suites.engine.contract.capabilities import LooksAgain, class_names
 from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.step import OwnStep
@@ -27,7 +27,7 @@ from suites.engine.names import did_you_mean, listing
 from suites.engine.predict.inference import open_run
 from suites.engine.slim.lessons import Lesson
 from suites.engine.slim.teachers import expect_running_teacher, undisturbed
-from suites.engine.weights.eight_bits import float_step
+from suites.engine.weights.eight_bits import eight_bits_of, float_step
 
 if TYPE_CHECKING:
     from suites.engine.config import Config
@@ -104,6 +104,8 @@ def _opened(path: str, task: Task, config: Config) -> Task:
 
 def _compared(path: str, task: Task, teacher: Task) -> Iterator[str]:
     """Lines on what differs but may; classes may not."""
+    if eight_bits_of(teacher) is not None:
+        yield f"distillation: {path} was trained in 8 bits; its layers teach with their numbers in float32"
     ours, theirs = list(class_names(task)), list(class_names(teacher))
     if ours and theirs and ours != theirs:
         raise ConfigError(
@@ -182,7 +184,8 @@ def _taught(teacher: Task, inputs: Mapping[str, Tensor], paths: Sequence[str]) -
     """What the teacher's layers give for a batch."""
     teacher.model.eval()
     with no_grad(), _listening(teacher.model, paths) as given:
-        float_step(teacher.eval_step)({name: inputs[name] for name in teacher.eval_inputs})
+        look = teacher.look_once if isinstance(teacher, LooksAgain) else float_step(teacher.eval_step)
+        look({name: inputs[name] for name in teacher.eval_inputs})
     return {path: [x.detach() for x in tensors] for path, tensors in given.items()}
 
 

@@ -41,6 +41,17 @@ class StartsFrom(Protocol):
 
 
 @runtime_checkable
+class LooksAgain(Protocol):
+    """An `eval_step` that may call the network several times, such as on a picture and on its mirror image."""
+
+    def look_once(self, inputs: dict[str, Tensor]) -> Any:
+        """Call the network as training does: once, on each input as it is. What it returns is not looked at.
+
+        `inputs` are those of `eval_step`.
+        """
+
+
+@runtime_checkable
 class AdoptsProcessor(Protocol):
     """Preprocessing that is learned from data."""
 

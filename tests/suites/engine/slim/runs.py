@@ -9,6 +9,7 @@ from framework import tensor
 from framework.io import save_tensors
 from suites.engine.config.building import build_task, read_config
 from suites.engine.run.folder import RunFolder
+from tests.suites.keypoints.helpers import coco, person
 from tests.suites.segmentation.helpers import write_scenes
 from tests.suites.video.helpers import write_frame_folders
 
@@ -44,6 +45,19 @@ NETWORKS = {
         "segmentation/deeplabv3p_mobilenetv2_pairs.yml",
         [*SMALL, "data.root=ROOT", "data.num_classes=3", "data.eval.dataset={images: val/images, labels: val/labels}"],
     ),
+    "pose": (
+        "keypoints/simple_r50_coco.yml",
+        [
+            *SMALL,
+            "data.root=ROOT",
+            "data.train.dataset={annotations: ROOT/a.json, images: ROOT}",
+            "data.eval.dataset={annotations: ROOT/a.json, images: ROOT}",
+            "data.train.transforms={$patch: {crop: {size: 64}}}",
+            "data.eval.transforms={$patch: {crop: {size: 64}}}",
+            "model.backbone={depth: 18, width: 16, pretrained: null}",
+            "model.width=32",
+        ],
+    ),
     "tsn": (
         "video/tsn_resnet18_gesture.yml",
         [*SMALL, "data.root=ROOT", "data.num_classes=3", PRETRAINED, "data.train.transforms[flip].swap=[]"],
@@ -58,6 +72,9 @@ def write_run(folder: Path, name: str) -> Path:
     if "segmentation" in config:
         write_scenes(root, "train", 4)
         write_scenes(root, "val", 2, seed=1)
+    if "keypoints" in config:
+        root.mkdir(parents=True)
+        coco(root, [person(at) for at in range(4)])
     if "video" in config:
         write_frame_folders(root, per_class=3)
     found = read_config(CONFIGS / config, [o.replace("ROOT", str(root)) for o in overrides])

@@ -14,7 +14,7 @@ from suites.engine.slim.pruning import prune_run
 from suites.engine.slim.wishes import Wishes
 from suites.engine.train.check import check_runs
 from suites.engine.train.training import evaluate_weights, train
-from tests.suites.engine.slim.runs import write_run
+from tests.suites.engine.slim.runs import NETWORKS, write_run
 
 SHORT = ["runtime.epochs=null", "runtime.steps=2", "runtime.evaluation.every=0", "runtime.evaluation.pictures=0"]
 
@@ -92,6 +92,7 @@ def test_it_goes_on_exactly_where_it_stopped(teacher, tmp_path):
             ["{type: Logits, layers: {decoder: decoder}}", "{type: MaskedFeatures, layers: {pyramid: pyramid}}"],
         ),
         ("tsn", [LOGITS, FEATURES]),
+        ("pose", ["{type: Logits, layers: {out: out}, activation: none}", FEATURES]),  # evaluated mirrored too
     ],
 )
 def test_every_suite_s_networks_learn(tmp_path, name, written):
@@ -102,6 +103,20 @@ def test_every_suite_s_networks_learn(tmp_path, name, written):
     train(tmp_path / "small", [*SHORT, lessons(*written, teacher=whole)], runs=tmp_path, name="taught")
     log = (tmp_path / "taught/log.txt").read_text()
     assert all(f"distil_{lesson[7:].split(',')[0]}" in log for lesson in written)
+
+
+@pytest.mark.parametrize("inference", ["{flip: true, scales: [1.0, 0.5]}", "{mode: slide, window: 64, stride: 32}"])
+def test_a_teacher_looks_once_however_it_is_evaluated(tmp_path, monkeypatch, inference):
+    config, overrides = NETWORKS["deeplab"]
+    monkeypatch.setitem(NETWORKS, "many_looks", (config, [*overrides, f"inference={inference}"]))
+    run = write_run(tmp_path, "many_looks")
+    check_runs(read_config(run, [*SHORT, lessons("{type: Logits, layers: {decoder: decoder}}", teacher=run)]))
+
+
+def test_a_teacher_in_8_bits_is_told(teacher, tmp_path):
+    train(teacher, [*SHORT, "eight_bits={batches: 1}"], runs=tmp_path, name="eight")
+    train(teacher, [*STUDENT, lessons(LOGITS, teacher=tmp_path / "eight")], runs=tmp_path, name="s")
+    assert "eight was trained in 8 bits; its layers teach with" in (tmp_path / "s/log.txt").read_text()
 
 
 @pytest.mark.parametrize(
