@@ -68,7 +68,8 @@ class Writer:
         return self.nodes_out(op, inputs, 1, **attributes)[0]
 
     def nodes_out(self, op: str, inputs: Sequence[str], count: int, **attributes: Any) -> list[str]:
-        """Adds a node with several outputs."""
+        """Adds a node with several outputs. Attributes that are empty lists are left out: `helper` knows no type."""
+        attributes = {k: v for k, v in attributes.items() if not (isinstance(v, list) and not v)}
         outputs = [self.fresh(op) for _ in range(count)]
         name = outputs[0]
         self.nodes.append(self.helper.make_node(op, list(inputs), outputs, name=name, **attributes))

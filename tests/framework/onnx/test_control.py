@@ -241,3 +241,15 @@ def test_blocks_are_written_as_standard_operators_and_read_again(x, reverse):
     for got in results:
         for g, e in zip(got, everything(framework.from_numpy(x), reverse), strict=True):
             np.testing.assert_allclose(g, e.numpy(), rtol=1e-6)
+
+
+def test_a_scan_that_gathers_nothing_is_written():
+    def f(x):
+        return scan(lambda s, row: (s * 0.5 + row, ()), x[0], x)[0]
+
+    with no_grad():
+        made = to_model(program(f, pass_names=EXPORT_PASSES).program_for(X).program)
+    onnx.checker.check_model(made, full_check=True)
+    (got,) = CompiledProgram(load(made, {"input0": X.shape})).run([framework.from_numpy(X)])
+    for found in (got.numpy(), ReferenceEvaluator(made).run(None, {"input0": X})[0]):
+        np.testing.assert_allclose(found, f(framework.from_numpy(X)).numpy(), rtol=1e-6)
