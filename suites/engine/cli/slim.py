@@ -124,7 +124,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _calibration_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--method", default="abs_max", help="static: abs_max, average, percentile, mse or kl")
+    parser.add_argument("--method", help="static: abs_max (if none is named), average, percentile, mse or kl")
     parser.add_argument(
         "--calibration",
         action="append",

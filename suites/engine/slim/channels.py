@@ -101,6 +101,8 @@ def _budget(wishes: Wishes) -> tuple[str, float]:
         )
     if wishes.by not in (None, "uniform", "sensitivity"):
         raise AttributeValueError(f"prune: by is '{wishes.by}'; takes 'uniform', 'sensitivity'")
+    if wishes.by != "sensitivity":
+        wishes.refuse(("batches",), "would do nothing without --by sensitivity, which looks at them; leave it out")
     if (wishes.criterion or "l1") not in CRITERIA:
         raise AttributeValueError(f"prune: criterion is '{wishes.criterion}'; takes {', '.join(map(repr, CRITERIA))}")
     for what, number in (("multiple", wishes.multiple), ("batches", wishes.batches)):

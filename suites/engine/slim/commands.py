@@ -14,11 +14,12 @@ from tempfile import TemporaryDirectory
 from framework.errors import ConfigError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.config.building import read_config
+from suites.engine.names import listing
 from suites.engine.predict.quantizing import Quantization, rounding_of, speed_said
 from suites.engine.slim.budget import Budget, speed_here, within
 from suites.engine.slim.compare import Entry, Row, entries_of, markdown, write_table
 from suites.engine.slim.compare import compare as compared
-from suites.engine.slim.pruning import prune_run
+from suites.engine.slim.pruning import expect_cut_so, prune_run
 from suites.engine.slim.sensitivity import markdown as sensitivity_markdown
 from suites.engine.slim.sensitivity import measured
 from suites.engine.slim.sensitivity import write_table as write_sensitivity
@@ -52,9 +53,13 @@ def distil(a: Namespace) -> int:
 def prune(a: Namespace) -> int:
     """Cut a model and train it on."""
     wishes = Wishes(**{field.name: getattr(a, field.name) for field in fields(Wishes)} | {"keep": tuple(a.keep)})
+    if a.no_recovery and a.overrides:
+        raise ConfigError("prune: -o would do nothing with --no-recovery, which trains nothing; leave it out")
     name = a.name or f"{a.run.name}_pruned"
     small = a.runs / name
-    if not (a.resume and (small / "config.yml").is_file()):
+    if a.resume and (small / "config.yml").is_file():
+        expect_cut_so(a.run, small, wishes)
+    else:
         print(f"{small}: {prune_run(a.run, small, wishes, overwrite=a.overwrite)}")
     runs = [(a.run.name, a.run), (f"{name}, cut", small)]
     if not a.no_recovery:
@@ -68,8 +73,13 @@ def quantize(a: Namespace) -> int:
     """Compare runs with themselves in 8 bits."""
     modes = a.mode or ["dynamic", "static"]
     within_budget = a.most_loss is not None or a.most_time is not None or a.fastest
-    if (a.equalization or a.adaround) and "static" not in modes and not within_budget:
-        raise ConfigError("quantize: --equalize and --adaround would do nothing with --mode dynamic; leave them out")
+    if "static" not in modes and not within_budget:
+        given = {"method": a.method is not None, "calibration": a.calibration, "equalize": a.equalization}
+        idle = [f"--{name}" for name, wish in (given | {"adaround": a.adaround}).items() if wish]
+        if idle:
+            raise ConfigError(
+                f"quantize: {listing(idle)} would do nothing with --mode dynamic, which measures nothing; leave it out"
+            )
     static = replace(_static(a), **rounding_of(a))
     entries = entries_of([(run.name, run) for run in a.run], modes, static)
     if within_budget:
@@ -112,7 +122,7 @@ def sensitivity(a: Namespace) -> int:
 def _static(a: Namespace) -> Quantization:
     return Quantization(
         "static",
-        a.method,
+        a.method or "abs_max",
         calibration=tuple(a.calibration),
         keep=tuple(a.keep),
         sixteen=tuple(getattr(a, "sixteen", ())),
