@@ -151,12 +151,14 @@ def ranges_of(
     return ranges
 
 
-def quantize_trained(program: Program, ranges: Sequence[Range]) -> Program:
+def quantize_trained(program: Program, ranges: Sequence[Range], *, whole_biases: bool = True) -> Program:
     """A copy of a Program that computes in 8 bits what training found ranges for; all else stays in float32.
 
     Args:
-        program: as of `quantize`, with the weights that training came to, which are rounded; biases stay as they are.
+        program: as of `quantize`, with the weights that training came to, which are rounded.
         ranges: see `simulation.trained`.
+        whole_biases: biases of convolutions are rounded to whole steps of the sums, as QDQ files hold them; else they
+            stay as they are, as training before 2026-11-30 had them.
 
     Raises:
         AttributeValueError: the Program updates states, or there is a value in 8 bits that no range is known of.
@@ -169,7 +171,7 @@ def quantize_trained(program: Program, ranges: Sequence[Range]) -> Program:
     limits = {i: known.ranges[which].steps.scale * SYMMETRIC for i, which in found.ranges_of_products(known).items()}
     found.images.take({v: known.ranges[i].steps for v, i in found.ranges_of_images(known).items()})
     rewrite.run(new, found.chosen, limits, "trained")
-    found.images.rewrite(rewrite.report, None)
+    found.images.rewrite(rewrite.report, False if whole_biases else None)
     return _cleared(new, rewrite.report, True)
 
 

@@ -26,16 +26,21 @@ from framework.graph import passes
 from framework.graph.ir import Operation, Value
 from framework.graph.passes.rewriter import shape_only
 from framework.ops.dispatch import call_by_name
-from framework.quantization.images import data_of, image_of
+from framework.quantization.images import MOST_ROUNDED, data_of, image_of
 from framework.quantization.quantize import Layers, layers_of
 from framework.quantization.ranges import SMALLEST, SYMMETRIC, Known, Range
+from framework.quantization.weights import MOST_STEPS
 from framework.tensors import Tensor, from_numpy
 
 LEVELS = 255
 
 
 def simulated(
-    function: Callable[..., Any], ranges: Sequence[Range], factors: Callable[[], Tensor]
+    function: Callable[..., Any],
+    ranges: Sequence[Range],
+    factors: Callable[[], Tensor],
+    *,
+    whole_biases: bool = True,
 ) -> Callable[..., Any]:
     """A function that computes `function` as its Program in 8 bits with these ranges would.
 
@@ -45,6 +50,7 @@ def simulated(
         function: takes and gives trees of tensors; its layers' weights have names.
         ranges: what is in 8 bits, such as `ranges_of` found.
         factors: gives what each range's scale is multiplied with, float32 [len(ranges)]; 1 at first. See `trained`.
+        whole_biases: as of `quantize_trained`.
     """
     known = Known(ranges)
 
@@ -55,7 +61,7 @@ def simulated(
             part = Inlined(function, args)
         passes.run(part.block, ["merge_equal_operations", "drop_dead_code"])
         found = layers_of(part.block, None, known)
-        return part.result(_Played(part, found, known, factors()).run())
+        return part.result(_Played(part, found, known, factors(), whole_biases).run())
 
     return compute
 
@@ -75,7 +81,8 @@ def trained(ranges: Sequence[Range], factors: np.ndarray) -> list[Range]:
 class _Played:
     """A block's operations once more in the active trace, those of `found` in 8 bits."""
 
-    def __init__(self, part: Inlined, found: Layers, known: Known, factors: Tensor) -> None:
+    def __init__(self, part: Inlined, found: Layers, known: Known, factors: Tensor, whole_biases: bool) -> None:
+        self._whole_biases = whole_biases
         self._block, self._images, self._known = part.block, found.images, known
         self._which = found.ranges_of_images(known, strict=False)
         ops_ = part.block.block.ops
@@ -159,7 +166,10 @@ class _Played:
         factor = self._wide(self._which[x]) * ops.cast(weight_scale, "float64") / step
         v = sums * ops.cast(factor, "float32")
         if (bias := op.input("bias")) is not None:
-            v = v + ops.cast(ops.cast(self._real(bias), "float64") / step, "float32")
+            b = self._real(bias)
+            if self._whole_biases and bias.static:  # others are no constants of an export
+                b = _on_steps(b, self._wide(self._which[x]), weight_scale)
+            v = v + ops.cast(ops.cast(b, "float64") / step, "float32")
         other = None
         if residual is not None and (out is not None or residual not in self._float):
             other = self._in_steps_of(residual, step)
@@ -231,6 +241,20 @@ def _given(op: Operation, name: str) -> Value:
 def _to_whole(x: Tensor) -> Tensor:
     """The nearest whole numbers, halves to even, with the gradient of x. Exact: x + (round(x) - x) has no rounding."""
     return x + (ops.round(x) - x).detach()
+
+
+def _on_steps(bias: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
+    """A bias [K] on steps of the sums, with the gradient of `bias`: what `rounded_bias` makes, bit for bit."""
+    with no_grad():
+        steps = ops.cast(ops.cast(weight_scale, "float64") * x_scale.detach(), "float32")
+        fits = ops.where(weight_scale > 0.0, ops.where(steps > 0.0, 1.0, 0.0), 0.0)
+        shares = ops.cast(bias.detach(), "float64") / ops.cast(ops.where(steps > 0.0, steps, 1.0), "float64")
+        whole = ops.cast(ops.round(shares), "float32")
+        size = ops.abs(whole)
+        all_fit = ops.min(ops.where(size < float(MOST_STEPS), fits, 0.0))  # else no bias of the layer is rounded
+        near = ops.where(size < float(MOST_ROUNDED), all_fit, 0.0)
+        rounded = ops.where(near > 0.0, whole * steps, bias.detach())
+    return rounded + (bias - bias.detach())
 
 
 def _learned(ranges: Sequence[Range], factors: Tensor, sizes: np.ndarray) -> Tensor:

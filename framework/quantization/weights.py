@@ -8,6 +8,8 @@ from framework.graph.ir import Program, Value
 from framework.quantization.ranges import SYMMETRIC, WIDEST
 from framework.tensors import Tensor, from_numpy
 
+MOST_STEPS = 1 << 30  # of a bias in whole steps of the sums
+
 
 def rounded_rows(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """int8 numbers of the shape of w [K, ...] and float32 scales [K]: a row's largest magnitude is 127."""
@@ -54,7 +56,7 @@ def rounded_bias(bias: np.ndarray, x_scale: float, scale: np.ndarray) -> tuple[n
         return None
     steps = (scale.astype(np.float64) * x_scale).astype(np.float32)
     whole = np.rint(bias.astype(np.float64) / np.where(steps > 0, steps, np.nan))
-    return (whole.astype(np.int32), steps) if (np.abs(whole) < 2**30).all() else None
+    return (whole.astype(np.int32), steps) if (np.abs(whole) < MOST_STEPS).all() else None
 
 
 def by_channel(numbers: np.ndarray, weight: np.ndarray, groups: int) -> np.ndarray:

@@ -57,7 +57,7 @@ def in_8_bits(
         task, batch, algorithm, pass_names: as of `deployed_program`.
     """
     whole = deployed_program(task, batch, algorithm, in_whole_layers(pass_names))
-    small = quantize_trained(whole, found.trained())
+    small = quantize_trained(whole, found.trained(), whole_biases=found.whole_biases)
     passes.run(small, [name for name in pass_names if name in _JOINING])
     return small
 

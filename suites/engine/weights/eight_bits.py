@@ -54,6 +54,8 @@ class EightBits(nn.Layer):
         ranges: what is in 8 bits, with the steps that training began with.
         folded: paths of batch norms, and of the convolutions before them that they were folded into.
         apart: whether those are `FoldedConv2d`; weights of before 2026-11-29 are multiplied with their gains.
+        whole_biases: whether biases lie on steps of the sums, see `quantize_trained`; those of before 2026-11-30 do
+            not.
 
     Attributes:
         factors: what the steps' scales are multiplied with, float32 [ranges]; they are trained.
@@ -62,14 +64,17 @@ class EightBits(nn.Layer):
 
     factors: Tensor
 
-    def __init__(self, ranges: Sequence[Range], folded: Mapping[str, str], *, apart: bool = True) -> None:
+    def __init__(
+        self, ranges: Sequence[Range], folded: Mapping[str, str], *, apart: bool = True, whole_biases: bool = True
+    ) -> None:
         super().__init__()
-        self.ranges, self.folded, self.apart = tuple(ranges), dict(folded), apart
+        self.ranges, self.folded, self.apart, self.whole_biases = tuple(ranges), dict(folded), apart, whole_biases
         self.add_parameter("factors", (len(ranges),), init.Constant(1.0))
         plan = {
             "ranges": [[list(r.roles), r.steps.scale, r.steps.zero] for r in ranges],
             "folded": self.folded,
             **({"apart": True} if apart else {}),
+            **({"whole_biases": True} if whole_biases else {}),
         }
         self.plan = buffer(np.frombuffer(json.dumps(plan).encode(), np.uint8).copy())
 
@@ -80,12 +85,12 @@ class EightBits(nn.Layer):
             found = json.loads(plan.astype(np.uint8).tobytes())
             ranges = [Range(tuple(map(str, r)), Steps(float(s), int(z))) for r, s, z in found["ranges"]]
             folded = {str(norm): str(conv) for norm, conv in found["folded"].items()}
-            apart = bool(found.get("apart", False))
+            apart, whole_biases = (bool(found.get(name, False)) for name in ("apart", "whole_biases"))
             if not ranges or not all(0 < r.steps.scale < 1e30 and 0 <= r.steps.zero <= 255 for r in ranges):
                 raise ValueError("its ranges are none")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"{PLAN} is damaged ({error}); take another copy of the weights") from None
-        return cls(ranges, folded, apart=apart)
+        return cls(ranges, folded, apart=apart, whole_biases=whole_biases)
 
     def trained(self) -> list[Range]:
         """The ranges with the scales that training has come to."""
@@ -221,7 +226,9 @@ def refuse_folded(model: nn.Layer, arrays: Mapping[str, Any], where: str) -> Non
 
 
 def _in_8_bits(step: Callable[..., Any], found: EightBits) -> Callable[..., Any]:
-    compute = simulated(lambda inputs: _apart(step(inputs)), found.ranges, lambda: found.factors)
+    compute = simulated(
+        lambda inputs: _apart(step(inputs)), found.ranges, lambda: found.factors, whole_biases=found.whole_biases
+    )
 
     def run(inputs: dict[str, Tensor]) -> Any:
         return {name: _together(parts) for name, parts in compute(inputs).items()}

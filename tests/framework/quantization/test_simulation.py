@@ -8,6 +8,7 @@ from framework import nn, no_grad, ops, program
 from framework.errors import AttributeValueError, NumericsError, TraceError
 from framework.graph.compiled import CompiledProgram
 from framework.graph.passes import INFERENCE_PASSES
+from framework.onnx import EXPORT_PASSES, export, load
 from framework.quantization import Range, Steps, quantize_trained, ranges_of, simulated, trained
 
 PASSES = tuple(name for name in INFERENCE_PASSES if name not in ("fuse_separable", "fuse_chains"))
@@ -74,11 +75,11 @@ def factors_of(ranges, seed=None):
     return t
 
 
-def bits(layer, x, ranges, factors):
+def bits(layer, x, ranges, factors, **how):
     """What simulation and the kernels give of x."""
     with no_grad():
-        found = program(simulated(layer, ranges, lambda: factors))(framework.from_numpy(x)).numpy()
-    small = quantize_trained(traced(layer, x), trained(ranges, factors.numpy()))
+        found = program(simulated(layer, ranges, lambda: factors, **how))(framework.from_numpy(x)).numpy()
+    small = quantize_trained(traced(layer, x), trained(ranges, factors.numpy()), **how)
     (expected,) = CompiledProgram(small).run([framework.from_numpy(x)])
     return found, expected.numpy(), small
 
@@ -98,6 +99,45 @@ def test_simulation_has_the_bits_of_the_kernels(case, seed):
     assert {"images": names.count("quantized_conv2d") == 8, "rows": names.count("quantized_matmul") == 4}[case]
     other, _, _ = bits(layer, x, ranges, factors_of(ranges))
     assert not np.array_equal(found, other)  # factors count
+
+
+def with_biases(size):
+    layer = named(Images())
+    for i, conv in enumerate((layer.stem, layer.depth, layer.point, layer.left, layer.right, layer.top, layer.last)):
+        conv.bias.set(framework.from_numpy(normal(conv.out_channels, seed=i, scale=size)))
+    return layer
+
+
+@pytest.mark.parametrize("whole_biases", [True, False])
+@pytest.mark.parametrize("size", [0.1, 3e3, 3e5, 1e12])  # large ones are more steps than a file and 32 bits hold
+@pytest.mark.parametrize("dead", [False, True])
+def test_biases_have_the_bits_of_the_kernels(size, dead, whole_biases):
+    layer, x = with_biases(size), normal(2, 20, 24, 3)
+    if dead:
+        weight = layer.point.weight.numpy().copy()
+        weight[3] = 0  # a filter without a step
+        layer.point.weight.set(framework.from_numpy(weight))
+    ranges = ranges_of(traced(layer, x), [[x]], smallest=0)
+    found, expected, _ = bits(layer, x, ranges, factors_of(ranges, 2), whole_biases=whole_biases)
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_a_trained_network_is_read_back_from_onnx_with_the_same_bits(tmp_path):
+    layer, x = with_biases(0.1), normal(2, 20, 24, 3)
+    ranges = ranges_of(traced(layer, x), [[x]], smallest=0)
+    found, _, _ = bits(layer, x, ranges, factors_of(ranges, 2))
+    small = quantize_trained(traced(layer, x, EXPORT_PASSES), trained(ranges, factors_of(ranges, 2).numpy()))
+    export(small, tmp_path / "m.onnx")
+    (again,) = CompiledProgram(load(tmp_path / "m.onnx", {"input0": x.shape})).run([framework.from_numpy(x)])
+    assert again.numpy().tobytes() == found.tobytes()
+
+
+def test_a_bias_learns_though_it_is_rounded():
+    layer, x = with_biases(0.1), normal(1, 12, 12, 3)
+    ranges = ranges_of(traced(layer, x), [[x]], smallest=0)
+    run = simulated(layer, ranges, lambda: factors_of(ranges))
+    program(lambda x: ops.sum(run(x)).backward())(framework.from_numpy(x))
+    np.testing.assert_allclose(layer.last.bias.grad.numpy(), [np.prod(layer(framework.from_numpy(x)).shape[:3])] * 4)
 
 
 @pytest.mark.parametrize("size", [1e-23, 1e-12, 1e12, 1e20])

@@ -245,6 +245,19 @@ def test_weights_of_before_gains_were_kept_apart_are_read_as_they_were(config):
     assert export_run(folder, config.parent / "e").largest_difference == 0
 
 
+def test_weights_of_before_biases_were_rounded_compute_as_they_did(config):
+    folder = run(config, "a", "runtime.epochs=1")
+    path = folder / "weights/best.safetensors"
+    tensors = load_tensors(path)
+    now = EightBits.read(tensors["eight_bits.plan"].numpy())
+    before = EightBits(now.ranges, now.folded, whole_biases=False)
+    assert now.whole_biases and "whole_biases" not in before.plan.numpy().tobytes().decode()
+    save_tensors(path, {**tensors, "eight_bits.plan": before.plan})
+    opened = eight_bits_of(open_run(folder))
+    assert opened is not None and not opened.whole_biases
+    assert export_run(folder, config.parent / "e").largest_difference == 0
+
+
 def test_a_rate_moves_folded_weights_as_it_moves_those_before_their_norm(config):
     """Else those of small gains move too far, and those of large ones hardly."""
     how = ["runtime.epochs=1", "runtime.evaluation.every=0", "schedule.base_lr=1e-6"]
