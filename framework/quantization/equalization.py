@@ -59,9 +59,9 @@ def equalize(
     report = PassReport("equalize")
     new.reports.append(report)
     pairs = _pairs(new, report)
-    if not pairs:
+    if not pairs and not report.missed:
         report.missed.append("no two layers stand behind each other, so nothing is equalised")
-    else:
+    if pairs:
         seen = observe(new, [p.first.op.outputs[0] for p in pairs], calibration, Channels)
         pairs = [pair for pair in pairs if len(seen[pair.first.op.outputs[0]].lows)]  # else it had no rows at all
         for pair in pairs:
@@ -189,6 +189,7 @@ def _balance(pairs: Sequence[_Pair]) -> None:
 def _pairs(program: Program, report: PassReport) -> list[_Pair]:
     readers, users = DataReaders(program), program.users()
     layers: dict[Operation, _Layer] = {}
+    shared: set[tuple[Value | None, Value | None]] = set()
     found = []
 
     def layer(op: Operation) -> _Layer:
@@ -197,17 +198,22 @@ def _pairs(program: Program, report: PassReport) -> list[_Pair]:
         return layers[op]
 
     for op in program.block:
-        if not _is_layer(program, op, users):
+        if not _is_layer(program, op):
             continue
         v, between = op.outputs[0], []
         while (follower := readers.only(v)) is not None and follower.info.family in ("pool", "resize"):
             between.append(follower)
             v = follower.outputs[0]
-        if follower is None or not _is_layer(program, follower, users) or follower.inputs[0] is not v:
+        if follower is None or not _is_layer(program, follower) or follower.inputs[0] is not v:
             continue
         if follower.input("residual") is v:
             continue
-        if op.input("residual") is not None:
+        weights = op.inputs[1], follower.inputs[1]
+        if any(w is not None and len(users[w]) > 1 for w in weights):
+            if weights not in shared:
+                report.missed.append(f"{chain_of(op, follower)} not equalised: other layers share their weights")
+            shared.add(weights)
+        elif op.input("residual") is not None:
             report.missed.append(f"{chain_of(op, follower)} not equalised: a residual joins between")
         elif op.attr("activation") not in ("none", "relu", "leaky_relu", "relu6"):
             report.missed.append(f"{chain_of(op, follower)} not equalised: {op.attr('activation')} lets no factor pass")
@@ -216,11 +222,11 @@ def _pairs(program: Program, report: PassReport) -> list[_Pair]:
     return found
 
 
-def _is_layer(program: Program, op: Operation, users: dict[Value, list[Operation]]) -> bool:
+def _is_layer(program: Program, op: Operation) -> bool:
     if op.name not in ("conv2d", "matmul"):
         return False
     weight, bias = op.inputs[1], op.input("bias")
-    if weight not in program.constants or weight.dtype != "float32" or len(users[weight]) > 1:
+    if weight not in program.constants or weight.dtype != "float32":
         return False
     if op.name == "matmul" and (len(weight.shape) != 2 or op.attr("transpose_a")):
         return False

@@ -227,6 +227,14 @@ def test_branches_other_activations_and_shared_weights_are_left_alone(f):
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_shared_weights_are_told_once():
+    """As where a network looks at a picture and at its mirror image."""
+    once = network(ops.relu)
+    got = equalize(traced(lambda x: once(x) + once(ops.flip(x, axes=(2,))), X), [[X]])
+    told = [line for line in report(got).missed if "other layers share their weights" in line]
+    assert len(told) == 2 and not report(got).matched
+
+
 def test_a_residual_between_is_told():
     got = equalize(traced(joined, X), [[X]])
     assert any("a residual joins between" in line for line in report(got).missed)
