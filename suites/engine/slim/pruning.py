@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from framework.atomic import write_text
-from framework.errors import ConfigError
+from framework.errors import CheckpointError, ConfigError
+from framework.outside import read_json
 from suites.engine.config.building import component_of, read_config
 from suites.engine.names import listing
 from suites.engine.slim.channels import prune_channels
@@ -48,9 +49,8 @@ def expect_cut_so(run: Path, small: Path, wishes: Wishes) -> None:
     A run of before 2026-11-30 does not say how it was cut, which the log tells. Raises ConfigError.
     """
     try:
-        found = json.loads((small / ASKED).read_text())
-        known = {str(name): value for name, value in found.items()}
-    except (OSError, ValueError, AttributeError):
+        known = dict(read_json(small / ASKED))
+    except (OSError, ValueError, TypeError, CheckpointError):
         _log.warning("prune: %s does not say how it was cut (%s); goes on with it as it is", small, ASKED)
         return
     wanted = _asked(run, wishes)
