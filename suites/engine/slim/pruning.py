@@ -65,4 +65,4 @@ def expect_cut_so(run: Path, small: Path, wishes: Wishes) -> None:
 def _asked(run: Path, wishes: Wishes) -> dict[str, Any]:
     """What decides how a run is cut, as JSON holds it."""
     asked = {name: value for name, value in asdict(wishes).items() if name != "threads"}
-    return {"run": str(run)} | asked | {"keep": list(wishes.keep)}
+    return {"run": str(run.resolve())} | asked | {"keep": list(wishes.keep)}
