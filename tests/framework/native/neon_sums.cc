@@ -121,7 +121,7 @@ bool convolution(int turn, bool depthwise, bool words) {
   c.x = bytes.data();
   c.x_zero = words ? 0 : static_cast<int32_t>(any(0, 255));
   c.weight = w.data();
-  c.widening = turn % 3 == 0;
+  c.algorithm = static_cast<Int8Algorithm>(turn % 3);
   c.x32 = words ? floats.data() : nullptr;
   c.x_scale = 0.5f;
   c.x_most = 20000;

@@ -5,6 +5,7 @@
 #include "core/storage.h"
 #include "cpu/gemm/int8_product.h"
 #include "cpu/gemm/int8_tile.h"
+#include "cpu/quantized/winograd_int8.h"
 #include "op/record.h"
 
 namespace paddock::cpu {
@@ -27,8 +28,15 @@ class PixelProduct {
         filters_(g_.K / g_.groups),
         depth_(g_.R * g_.S * channels_),
         gathered_(channels_ % D::kGroup != 0),
+        pixels_(g_.N * g_.P * g_.Q),
+        work_(pixels_ * filters_ * depth_ * g_.groups),
+        bands_(ceil_div(pixels_, kBandPixels)),
+        parts_(std::min(ceil_div(filters_, kInt8Width),
+                        ceil_div(std::clamp<int64_t>(work_ / kTaskOperations, 1, kTasksWanted), bands_ * g_.groups))),
+        in_bands_(sizeof(Row) > 1 && !conv.x32 && !gathered_ && g_.groups == 1 && parts_ <= 2 && g_.R * g_.S == 1 &&
+                  g_.P == g_.H && g_.Q == g_.W && g_.stride_h == 1 && g_.stride_w == 1),
         panels_{filters_, depth_, conv.x_zero},
-        wide_(sizeof(Row) == 1 ? 0 : static_cast<size_t>(g_.N * g_.H * g_.W * g_.C) * sizeof(Row)),
+        wide_(sizeof(Row) == 1 || in_bands_ ? 0 : static_cast<size_t>(g_.N * g_.H * g_.W * g_.C) * sizeof(Row)),
         border_(static_cast<size_t>(channels_) * sizeof(Row)) {}
 
   void run() {
@@ -40,18 +48,19 @@ class PixelProduct {
     });
     std::fill_n(border_.template as<Row>(), channels_, Row(conv_.x_zero));
     image_ = conv_.x;
-    if constexpr (sizeof(Row) > 1) widen();
-    image_end_ = reinterpret_cast<const char*>(static_cast<const Row*>(image_) + g_.N * g_.H * g_.W * g_.C);
-    const int64_t pixels = g_.N * g_.P * g_.Q, panels = ceil_div(filters_, kInt8Width);
-    const int64_t bands = ceil_div(pixels, kBandPixels), work = pixels * filters_ * depth_ * g_.groups;
-    const int64_t wanted = ceil_div(std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted), bands * g_.groups);
-    const int64_t parts = std::min(panels, wanted), tasks = bands * g_.groups * parts;
-    parallel_for(tasks, std::max<int64_t>(1, kTaskOperations / std::max<int64_t>(1, work / tasks) / 8),
+    if (sizeof(Row) > 1 && !in_bands_) {
+      widen();
+      image_end_ = reinterpret_cast<const char*>(wide_.template as<Row>() + g_.N * g_.H * g_.W * g_.C);
+    } else {
+      image_end_ = reinterpret_cast<const char*>(conv_.x + g_.N * g_.H * g_.W * g_.C);
+    }
+    const int64_t panels = ceil_div(filters_, kInt8Width), tasks = bands_ * g_.groups * parts_;
+    parallel_for(tasks, std::max<int64_t>(1, kTaskOperations / std::max<int64_t>(1, work_ / tasks) / 8),
                  [&](int64_t first, int64_t last) {
                    for (int64_t i = first; i < last; ++i) {
-                     const int64_t band = i / (g_.groups * parts), group = i / parts % g_.groups, part = i % parts;
-                     band_of(group, band * pixels / bands, (band + 1) * pixels / bands, part * panels / parts,
-                             (part + 1) * panels / parts);
+                     const int64_t band = i / (g_.groups * parts_), group = i / parts_ % g_.groups, part = i % parts_;
+                     band_of(group, band * pixels_ / bands_, (band + 1) * pixels_ / bands_, part * panels / parts_,
+                             (part + 1) * panels / parts_);
                    }
                  });
   }
@@ -62,9 +71,8 @@ class PixelProduct {
     image_ = to;
     const int64_t count = g_.N * g_.H * g_.W * g_.C;
     if (conv_.x32) return round_to_words(conv_, count, reinterpret_cast<int16_t*>(to));
-    parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = conv_.x[i];
-    });
+    parallel_for(count, 1 << 16,
+                 [&](int64_t begin, int64_t end) { std::copy(conv_.x + begin, conv_.x + end, to + begin); });
   }
 
   // Output pixels [begin, end) of a group's filters, panels [first, last).
@@ -74,12 +82,18 @@ class PixelProduct {
     const Scratch gathered(gathered_ ? static_cast<size_t>((end - begin) * stride + kCopy) : 1);
     const Scratch table(static_cast<size_t>(tiles * taps * kInt8TileRows) * sizeof(char*));
     const char** rows = table.as<const char*>();
-    const auto start = [&](int64_t i) { return begin + i * (end - begin) / tiles; };
+    const Scratch starts(static_cast<size_t>(tiles + 1) * sizeof(int64_t));
+    auto* const start = starts.as<int64_t>();
+    for (int64_t i = 0; i <= tiles; ++i) start[i] = begin + i * (end - begin) / tiles;
+    const Scratch wide(in_bands_ ? static_cast<size_t>((end - begin) * g_.C) * sizeof(Row) : 1);
+    if (in_bands_) std::copy(conv_.x + begin * g_.C, conv_.x + end * g_.C, wide.as<Row>());
     Pixel pixel = pixel_of(begin);
     for (int64_t i = 0; i < tiles; ++i)
-      for (int64_t m = start(i), stop = start(i + 1); m < stop; ++m, advance(pixel)) {
-        const char** at = rows + i * taps * kInt8TileRows + (m - start(i));
-        if (gathered_) {
+      for (int64_t m = start[i], stop = start[i + 1]; m < stop; ++m, advance(pixel)) {
+        const char** at = rows + i * taps * kInt8TileRows + (m - start[i]);
+        if (in_bands_) {
+          *at = reinterpret_cast<const char*>(wide.as<Row>() + (m - begin) * g_.C);
+        } else if (gathered_) {
           *at = gathered.as<char>() + (m - begin) * stride;
           gather(pixel, group, reinterpret_cast<Row*>(gathered.as<char>() + (m - begin) * stride));
         } else {
@@ -94,22 +108,15 @@ class PixelProduct {
       const int64_t width = vecs * Vec<float>::kSize, bytes = width * panels_.padded_depth;
       const auto* b = reinterpret_cast<const int8_t*>(weights + panels_.panel(n));
       const int8_t* next = n + kInt8Width < filters_ ? b + bytes : b;
+      const int64_t share = bytes / tiles / 64 * 64;
       for (int64_t i = 0; i < tiles; ++i) {
-        const int64_t m = start(i), count = start(i + 1) - m;
-        int8_tile<D>(count,
-                     vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
-                            reinterpret_cast<const int32_t*>(weights) + n, next + i * bytes / tiles / 64 * 64, sums});
-        finish(sums, width, m, count, group * filters_ + n, std::min(width, filters_ - n));
+        const int64_t m = start[i], count = start[i + 1] - m;
+        int8_tile<D>(count, vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
+                                   reinterpret_cast<const int32_t*>(weights) + n, next + i * share, sums});
+        const int64_t channel = group * filters_ + n;
+        finish_rows(conv_.end, sums, width, count, channel, std::min(width, filters_ - n), m * g_.K + channel, g_.K);
       }
     }
-  }
-
-  void finish(const int32_t* sums, int64_t width, int64_t m, int64_t count, int64_t channel, int64_t lanes) const {
-    const int64_t at = m * g_.K + channel;
-    if (conv_.end.plain())
-      finish_rows<true>(conv_.end, sums, width, count, channel, lanes, at, g_.K);
-    else
-      finish_rows<false>(conv_.end, sums, width, count, channel, lanes, at, g_.K);
   }
 
   // A pixel of y: its place, and where tap (0, 0) of its window lies.
@@ -192,6 +199,9 @@ class PixelProduct {
   const ConvGeometry& g_;
   const int64_t channels_, filters_, depth_;  // of a group
   const bool gathered_;
+  const int64_t pixels_, work_;  // of y; multiply-adds
+  const int64_t bands_, parts_;  // tasks: bands of pixels, and parts of the filters
+  const bool in_bands_;          // bytes become words in the task that reads them: hardly one is read by another
   const Int8Panels<D> panels_;
   const Scratch wide_, border_;
   const void* image_ = nullptr;
@@ -226,8 +236,12 @@ void conv2d_int8(const Int8Conv& conv) {
 #else
   constexpr bool byte_dot = false;
 #endif
-  const bool widening = conv.widening || !byte_dot;
+  const bool widening = conv.algorithm == Int8Algorithm::kWidening || !byte_dot;
   if (is_depthwise(conv.g)) return depthwise_int8(conv, widening);
+  const bool winograd = conv.algorithm == Int8Algorithm::kWinograd
+                            ? winograd_int8_applies(conv)
+                            : conv.algorithm == Int8Algorithm::kAuto && !byte_dot && winograd_int8_pays(conv);
+  if (winograd) return winograd_int8(conv, byte_dot);
 #if defined(PADDOCK_BYTE_DOT)
   if (!widening) return conv.x32 ? convolve<WordDot>(conv) : convolve<ImageDot>(conv);
 #endif

@@ -161,7 +161,7 @@ class Depthwise {
       alignas(kVecBytes) int32_t ordered[kBlock];
       store_int32s(in_order<0>(sum), ordered);
       store_int32s(in_order<1>(sum), ordered + kLanes);
-      return r.plain() ? finish_sums<true>(r, ordered, c, lanes, at) : finish_sums<false>(r, ordered, c, lanes, at);
+      finish_rows(r, ordered, 0, 1, c, lanes, at, 0);
     } else {
       finish_bytes(sum, c, lanes, at);
     }
@@ -169,11 +169,11 @@ class Depthwise {
 
   PADDOCK_INLINE void finish_bytes(const Int32s (&sum)[4], int64_t c, int64_t lanes, int64_t at) const {
     const Requantize& r = conv_.end;
-    if (!r.plain()) {
+    if (!r.plain() || r.residual8) {
       alignas(kVecBytes) int32_t ordered[kBlock];
       for (int64_t v = 0; v < 4; ++v)
         for (int64_t l = 0; l < kLanes; ++l) ordered[channel_of(v, l)] = sum[v][l];
-      return finish_sums<false>(r, ordered, c, lanes, at);
+      return finish_rows(r, ordered, 0, 1, c, lanes, at, 0);
     }
     const float *factor = ends_.template as<float>() + c, *bias = factor + blocks_ * kBlock;
     const float low = r.low(), high = r.high();

@@ -69,7 +69,7 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
                 0,
                 c.in("weight").data<int8_t>(),
                 {},
-                false,
+                static_cast<Int8Algorithm>(choice(c, "algorithm")),
                 c.prepared("weight")};
   std::optional<UnsignedInput> x;
   if (c.in("x").dtype() == DType::kF32) {
@@ -81,7 +81,6 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
     conv.x = x->data;
     conv.x_zero = x->zero;
   }
-  conv.widening = choice(c, "algorithm") == 1;
   const int64_t channels = conv.g.K, room = channels + Vec<float>::kSize;
   const Scratch ends(static_cast<size_t>(2 * room) * sizeof(float));
   float *factor = ends.as<float>(), *bias = factor + room;
