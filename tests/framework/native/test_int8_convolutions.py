@@ -46,7 +46,8 @@ def convolved(seed):
     taps, dilation = rng.choice([1, 1, 2, 3, 3, 5, 7], size=2), rng.choice([1, 1, 2, 3], size=2)
     stride, padding = rng.choice([1, 1, 2, 3, 5], size=2), rng.integers(0, 5, 4) * rng.integers(0, 2)
     if seed % 5 == 0:
-        groups, taps, dilation, stride = 1, np.array([3, 3]), np.array([1, 1]), np.array([1, 1])
+        groups, taps, stride = 1, np.array([3, 3]), np.array([1, 1])
+        dilation = dilation if seed % 2 else np.array([1, 1])
     reach = (taps - 1) * dilation + 1
     least = np.maximum(reach - padding.reshape(2, 2).sum(axis=1), 1)
     size = np.maximum(least, rng.integers(1, 22, 2))

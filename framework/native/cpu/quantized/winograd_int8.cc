@@ -22,7 +22,23 @@ constexpr int64_t kMostTiles = 66;          // of a chunk: 11 tiles of registers
 constexpr int64_t kLeastChannels = std::max<int64_t>(16, kWords), kLeastPixels = 40;
 constexpr int64_t kOwnChunks = 4;  // from so many on each task takes whole chunks
 
-TiledImage tiles_of(const ConvGeometry& g) { return {g.N, g.H, g.W, g.C, g.P, g.Q, g.K, g.pad_top, g.pad_left}; }
+// Windows of a dilated kernel that meet lie a whole number of dilations apart: as if each remainder were an image.
+TiledImage tiles_of(const ConvGeometry& g) {
+  const int64_t images = g.N * g.dil_h * g.dil_w;
+  return {images, g.H, g.W, g.C, ceil_div(g.P, g.dil_h), ceil_div(g.Q, g.dil_w), g.K, 0, 0};
+}
+
+// A tile in the image: its first row and column, and how many of its rows and columns there are.
+struct Target {
+  int64_t n, h, w, rows, columns;
+
+  Target(const ConvGeometry& g, const TilePlace& place)
+      : n(place.n / (g.dil_h * g.dil_w)),
+        h(place.h * g.dil_h + place.n / g.dil_w % g.dil_h),
+        w(place.w * g.dil_w + place.n % g.dil_w),
+        rows(std::clamp<int64_t>(ceil_div(g.P - h, g.dil_h), 0, place.rows)),
+        columns(std::clamp<int64_t>(ceil_div(g.Q - w, g.dil_w), 0, place.columns)) {}
+};
 
 // [K, 3, 3, C] weights as panels: what a filter's sums start with, then [pair of channels][tap][filter][channel] of
 // each panel.
@@ -117,13 +133,14 @@ class ExactWinograd {
   // -- pixels
   void transform_tile(int64_t tile, int64_t t, const Pixels& v) const {
     const TilePlace place = image_.at(tile);
+    const Target target(g_, place);
     const uint8_t* pixels[kPositions];
     for (int64_t i = 0; i < 6; ++i)
       for (int64_t j = 0; j < 6; ++j) {
-        const int64_t h = place.h - g_.pad_top + i, w = place.w - g_.pad_left + j;
+        const int64_t h = target.h - g_.pad_top + i * g_.dil_h, w = target.w - g_.pad_left + j * g_.dil_w;
         const bool inside = h >= 0 && h < g_.H && w >= 0 && w < g_.W;
         pixels[i * 6 + j] =
-            inside ? conv_.x + ((place.n * g_.H + h) * g_.W + w) * g_.C : border_.template as<uint8_t>();
+            inside ? conv_.x + ((target.n * g_.H + h) * g_.W + w) * g_.C : border_.template as<uint8_t>();
       }
     with_valid(place.rows, [&](auto rows) {
       with_valid(place.columns, [&](auto columns) { transform_pixels<rows, columns>(pixels, t, v); });
@@ -255,9 +272,10 @@ class ExactWinograd {
           });
     }
     const int64_t lanes = std::min(kWidth, g_.K - k0);
-    for (int64_t i = 0; i < kRows; ++i) {
-      const int64_t at = (((place.n * g_.P + place.h + i) * g_.Q) + place.w) * g_.K + k0;
-      finish_rows(conv_.end, y + i * kColumns * kWidth, kWidth, kColumns, k0, lanes, at, g_.K);
+    const Target target(g_, place);
+    for (int64_t i = 0; i < target.rows; ++i) {
+      const int64_t at = ((target.n * g_.P + target.h + i * g_.dil_h) * g_.Q + target.w) * g_.K + k0;
+      finish_rows(conv_.end, y + i * kColumns * kWidth, kWidth, target.columns, k0, lanes, at, g_.dil_w * g_.K);
     }
   }
 
@@ -280,7 +298,9 @@ class ExactWinograd {
 }  // namespace
 
 bool winograd_int8_applies(const Int8Conv& conv) {
-  return winograd_applies(conv.g) && !conv.x32 && conv.g.C <= kMostChannels;
+  const ConvGeometry& g = conv.g;
+  return g.R == 3 && g.S == 3 && g.stride_h == 1 && g.stride_w == 1 && g.groups == 1 && g.N * g.P * g.Q > 0 &&
+         !conv.x32 && g.C <= kMostChannels;
 }
 
 bool winograd_int8_pays(const Int8Conv& conv) {

@@ -207,6 +207,11 @@ struct Pass {
 
 }  // namespace
 
+bool winograd_applies(const ConvGeometry& g) {
+  return g.R == 3 && g.S == 3 && g.stride_h == 1 && g.stride_w == 1 && g.dil_h == 1 && g.dil_w == 1 && g.groups == 1 &&
+         g.N * g.P * g.Q > 0;
+}
+
 void winograd_forward(const ConvGeometry& g, const float* x, const float* w, float* y, const Epilogue<float>& e,
                       const Prepared& prepared) {
   Pass{{g.N, g.H, g.W, g.C, g.P, g.Q, g.K, g.pad_top, g.pad_left}, x, {w, g.C, false}, y, e, prepared}.run();

@@ -191,10 +191,7 @@ PADDOCK_INLINE void store_lanes(V v, float* p, int64_t lanes) {
 
 inline int64_t padded(int64_t channels) { return (channels + V::kSize - 1) / V::kSize * V::kSize; }
 
-inline bool winograd_applies(const ConvGeometry& g) {
-  return g.R == 3 && g.S == 3 && g.stride_h == 1 && g.stride_w == 1 && g.dil_h == 1 && g.dil_w == 1 && g.groups == 1 &&
-         g.N * g.P * g.Q > 0;
-}
+bool winograd_applies(const ConvGeometry& g);
 
 void winograd_forward(const ConvGeometry& g, const float* x, const float* w, float* y, const Epilogue<float>& e,
                       const Prepared& prepared = {});
