@@ -29,7 +29,7 @@ class PixelProduct {
         g_(conv.g),
         channels_(g_.C / g_.groups),
         filters_(g_.K / g_.groups),
-        in_rows_(sizeof(Row) > 1 && !conv.x32 && channels_ % D::kGroup != 0 && g_.groups == 1 && g_.dil_w == 1),
+        in_rows_(sizeof(Row) > 1 && !conv.words() && channels_ % D::kGroup != 0 && g_.groups == 1 && g_.dil_w == 1),
         gathered_(channels_ % D::kGroup != 0 && !in_rows_),
         height_(in_rows_ ? (g_.P - 1) * g_.stride_h + (g_.R - 1) * g_.dil_h + 1 : g_.H),
         width_(in_rows_ ? (g_.Q - 1) * g_.stride_w + g_.S : g_.W),
@@ -43,7 +43,7 @@ class PixelProduct {
         bands_(ceil_div(pixels_, kBandPixels)),
         parts_(std::min(ceil_div(filters_, kInt8Width),
                         ceil_div(std::clamp<int64_t>(work_ / kTaskOperations, 1, kTasksWanted), bands_ * g_.groups))),
-        in_bands_(sizeof(Row) > 1 && !conv.x32 && !gathered_ && !in_rows_ && g_.groups == 1 && parts_ <= 2 &&
+        in_bands_(sizeof(Row) > 1 && !conv.words() && !gathered_ && !in_rows_ && g_.groups == 1 && parts_ <= 2 &&
                   g_.R * g_.S == 1 && g_.P == g_.H && g_.Q == g_.W && g_.stride_h == 1 && g_.stride_w == 1),
         panels_{filters_, depth_, conv.x_zero},
         count_(g_.N * height_ * width_ * g_.C),
@@ -53,7 +53,7 @@ class PixelProduct {
   void run() {
     const int64_t size = panels_.bytes();
     weights_ = conv_.prepared.block(cat("int8 filters for ", D::kName), g_.groups * size, [&](void* to) {
-      if (conv_.x32) expect_exact_sums("quantized_conv2d", conv_.weight, g_.K, depth_, conv_.x_most);
+      if (conv_.words()) expect_exact_sums("quantized_conv2d", conv_.weight, g_.K, depth_, conv_.x_most);
       if (in_rows_) return panels_.pack(weights_in_rows().data(), to);
       for (int64_t i = 0; i < g_.groups; ++i)
         panels_.pack(conv_.weight + i * filters_ * depth_, static_cast<char*>(to) + i * size);
@@ -80,7 +80,7 @@ class PixelProduct {
  private:
   void widen() {
     Row* to = wide_.template as<Row>();
-    if (conv_.x32) return round_to_words(conv_, count_, reinterpret_cast<int16_t*>(to));
+    if (conv_.words()) return round_to_words(conv_, count_, reinterpret_cast<int16_t*>(to));
     parallel_for(count_, 1 << 16,
                  [&](int64_t begin, int64_t end) { std::copy(conv_.x + begin, conv_.x + end, to + begin); });
   }
@@ -250,10 +250,28 @@ class PixelProduct {
   std::shared_ptr<Storage> weights_;
 };
 
-template <class D>
-void convolve(const Int8Conv& conv) {
-  note_implementation(D::kName);
-  PixelProduct<D>(conv).run();
+// How a convolution is computed.
+struct Way {
+  bool byte_dot;  // by the processor's dot products of bytes, or of words beside them
+  bool winograd;
+};
+
+Way way_of(const Int8Conv& conv) {
+#if defined(PADDOCK_BYTE_DOT)
+  static const bool has_dot = has_byte_dot();
+#else
+  constexpr bool has_dot = false;
+#endif
+  const bool byte_dot = has_dot && conv.algorithm != Int8Algorithm::kWidening;
+  if (conv.algorithm == Int8Algorithm::kWinograd) return {byte_dot, winograd_int8_applies(conv)};
+  return {byte_dot, conv.algorithm == Int8Algorithm::kAuto && !has_dot && winograd_int8_pays(conv)};
+}
+
+const char* name_of_products([[maybe_unused]] const Int8Conv& conv, [[maybe_unused]] bool byte_dot) {
+#if defined(PADDOCK_BYTE_DOT)
+  if (byte_dot) return conv.words() ? WordDot::kName : ImageDot::kName;
+#endif
+  return WideningDot::kName;
 }
 
 }  // namespace
@@ -271,22 +289,21 @@ void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to) {
     fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
 }
 
+void note_implementation(const Int8Conv& conv) {
+  const Way way = way_of(conv);
+  if (way.winograd) return paddock::note_implementation("exact Winograd");
+  const char* products = name_of_products(conv, way.byte_dot);
+  is_depthwise(conv.g) ? paddock::note_implementation("depthwise, ", products) : paddock::note_implementation(products);
+}
+
 void conv2d_int8(const Int8Conv& conv) {
+  const Way way = way_of(conv);
+  if (is_depthwise(conv.g)) return depthwise_int8(conv, !way.byte_dot);
+  if (way.winograd) return winograd_int8(conv, way.byte_dot);
 #if defined(PADDOCK_BYTE_DOT)
-  static const bool byte_dot = has_byte_dot();
-#else
-  constexpr bool byte_dot = false;
+  if (way.byte_dot) return conv.words() ? PixelProduct<WordDot>(conv).run() : PixelProduct<ImageDot>(conv).run();
 #endif
-  const bool widening = conv.algorithm == Int8Algorithm::kWidening || !byte_dot;
-  if (is_depthwise(conv.g)) return depthwise_int8(conv, widening);
-  const bool winograd = conv.algorithm == Int8Algorithm::kWinograd
-                            ? winograd_int8_applies(conv)
-                            : conv.algorithm == Int8Algorithm::kAuto && !byte_dot && winograd_int8_pays(conv);
-  if (winograd) return winograd_int8(conv, byte_dot);
-#if defined(PADDOCK_BYTE_DOT)
-  if (!widening) return conv.x32 ? convolve<WordDot>(conv) : convolve<ImageDot>(conv);
-#endif
-  convolve<WideningDot>(conv);
+  PixelProduct<WideningDot>(conv).run();
 }
 
 }  // namespace paddock::cpu

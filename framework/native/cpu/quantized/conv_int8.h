@@ -20,10 +20,15 @@ struct Int8Conv {
   Prepared prepared;
   const float* x32 = nullptr;  // in place of x: rounded to steps of x_scale, in [-x_most, x_most]
   float x_scale = 1;
-  int32_t x_most = 0;
+  int32_t x_most = 0;  // 0 where x has 8 bits
+
+  bool words() const { return x_most > 0; }
 };
 
 void conv2d_int8(const Int8Conv& conv);
+
+// Says how conv2d_int8 will go; looks at no data.
+void note_implementation(const Int8Conv& conv);
 
 // One channel a group; `widening`: without dot products of bytes.
 void depthwise_int8(const Int8Conv& conv, bool widening);

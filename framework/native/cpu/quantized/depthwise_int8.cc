@@ -5,7 +5,6 @@
 #include "cpu/gemm/int8_product.h"
 #include "cpu/kernel.h"
 #include "cpu/quantized/conv_int8.h"
-#include "op/record.h"
 
 namespace paddock::cpu {
 namespace {
@@ -198,19 +197,14 @@ class Depthwise {
   const int8_t* taps_of_ = nullptr;
 };
 
-template <class D, class T>
-void convolve(const Int8Conv& conv) {
-  note_implementation(cat("depthwise, ", D::kName));
-  Depthwise<D, T>(conv).run();
-}
-
 }  // namespace
 
 void depthwise_int8(const Int8Conv& conv, [[maybe_unused]] bool widening) {
 #if defined(PADDOCK_BYTE_DOT)
-  if (!widening) return conv.x32 ? convolve<WordDot, int16_t>(conv) : convolve<ImageDot, uint8_t>(conv);
+  if (!widening)
+    return conv.words() ? Depthwise<WordDot, int16_t>(conv).run() : Depthwise<ImageDot, uint8_t>(conv).run();
 #endif
-  conv.x32 ? convolve<WideningDot, int16_t>(conv) : convolve<WideningDot, uint8_t>(conv);
+  conv.words() ? Depthwise<WideningDot, int16_t>(conv).run() : Depthwise<WideningDot, uint8_t>(conv).run();
 }
 
 }  // namespace paddock::cpu

@@ -7,7 +7,6 @@
 #include "core/storage.h"
 #include "cpu/gemm/int8_tile.h"
 #include "cpu/winograd/winograd_tiles.h"
-#include "op/record.h"
 
 namespace paddock::cpu {
 namespace {
@@ -300,7 +299,7 @@ class ExactWinograd {
 bool winograd_int8_applies(const Int8Conv& conv) {
   const ConvGeometry& g = conv.g;
   return g.R == 3 && g.S == 3 && g.stride_h == 1 && g.stride_w == 1 && g.groups == 1 && g.N * g.P * g.Q > 0 &&
-         !conv.x32 && g.C <= kMostChannels;
+         !conv.words() && g.C <= kMostChannels;
 }
 
 bool winograd_int8_pays(const Int8Conv& conv) {
@@ -312,7 +311,6 @@ bool winograd_int8_pays(const Int8Conv& conv) {
 }
 
 void winograd_int8(const Int8Conv& conv, [[maybe_unused]] bool byte_dot) {
-  note_implementation("exact Winograd");
 #if defined(PADDOCK_BYTE_DOT)
   if (byte_dot) return ExactWinograd<WordDot>(conv).run();
 #endif
