@@ -57,6 +57,10 @@ def eight_bits() -> dict[str, np.ndarray]:
                 x, weight, np.full(64, 1e-4, np.float32), padding=1, groups=groups, x_zero=3, dtype="int8",
                 algorithm=algorithm,
             ).numpy()  # fmt: skip
+            found[f"bits convolution by transforms {groups} {algorithm}"] = internal.quantized_conv2d(
+                x, weight, np.full(64, 1e-4, np.float32), padding=1, groups=groups, x_zero=-9, dtype="int8",
+                algorithm="winograd" if algorithm == "auto" else algorithm,
+            ).numpy()  # fmt: skip
             found[f"bits convolution of words {groups} {algorithm}"] = internal.quantized_conv2d(
                 x.astype(np.float32), weight, np.full(64, 1e-4, np.float32), padding=1, groups=groups, x_scale=0.01,
                 x_most=20000, dtype="float32", algorithm=algorithm,

@@ -121,10 +121,10 @@ bool convolution(int turn, bool depthwise, bool words) {
   c.x = bytes.data();
   c.x_zero = words ? 0 : static_cast<int32_t>(any(0, 255));
   c.weight = w.data();
-  c.widening = turn % 3 == 0;
+  c.algorithm = static_cast<Int8Algorithm>(turn % 3);
   c.x32 = words ? floats.data() : nullptr;
   c.x_scale = 0.5f;
-  c.x_most = 20000;
+  c.x_most = words ? 20000 : 0;
   std::vector<int64_t> x(bytes.size());
   for (size_t i = 0; i < x.size(); ++i) x[i] = words ? rounded_to(floats[i] / 0.5f, c.x_most) : bytes[i] - c.x_zero;
 

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 import framework
+from framework import Profile, _core
 from framework.ops import internal
-from tests.framework.native.test_int8_products import WAYS, instruction_set
+from tests.framework.native.test_int8_products import instruction_set
 from tests.framework.ops.specs.quantized_conv import convolution
 
 CASES, SLOW_CASES = 60, 3000
 F32 = np.float32
+WAYS = [(isa, way) for isa in _core.supported_isas() for way in ("auto", "widening", "winograd")]
 
 
 def octets(rng, shape, dtype):
@@ -38,11 +40,14 @@ def channels_of(rng):
 
 
 def convolved(seed):
-    """Arguments of a random quantized_conv2d, whose results spread over their range."""
+    """Arguments of a random quantized_conv2d, whose results spread over their range; each fifth suits Winograd."""
     rng = np.random.default_rng([8, seed])
     groups, channels, filters = channels_of(rng)
     taps, dilation = rng.choice([1, 1, 2, 3, 3, 5, 7], size=2), rng.choice([1, 1, 2, 3], size=2)
     stride, padding = rng.choice([1, 1, 2, 3, 5], size=2), rng.integers(0, 5, 4) * rng.integers(0, 2)
+    if seed % 5 == 0:
+        groups, taps, stride = 1, np.array([3, 3]), np.array([1, 1])
+        dilation = dilation if seed % 2 else np.array([1, 1])
     reach = (taps - 1) * dilation + 1
     least = np.maximum(reach - padding.reshape(2, 2).sum(axis=1), 1)
     size = np.maximum(least, rng.integers(1, 22, 2))
@@ -107,3 +112,38 @@ def test_random_convolutions_have_the_bits_of_the_definition(isa, algorithm):
 @pytest.mark.parametrize(("isa", "algorithm"), WAYS)
 def test_thousands_of_convolutions_have_the_bits_of_the_definition(isa, algorithm):
     expect_the_definition(isa, algorithm, range(CASES, SLOW_CASES))
+
+
+@pytest.mark.parametrize("isa", _core.supported_isas())
+@pytest.mark.parametrize("extreme", [(0, -128), (255, -128), (0, 127), (255, 127)])
+def test_winograd_is_exact_for_the_largest_sums_it_takes(isa, extreme):
+    """Every pixel and every weight at its end: nothing on the way is cut off, and 29 bits hold the sums."""
+    pixel, weight = extreme
+    x, w = np.full((1, 7, 5, 3640), pixel, np.uint8), np.full((2, 3, 3, 3640), weight, np.int8)
+    with instruction_set(isa):
+        for zero in (0, 255):
+            y = internal.quantized_conv2d(
+                x, w, np.ones(2, F32), padding=1, x_zero=zero, dtype="int32", algorithm="winograd"
+            ).numpy()
+            inside = (pixel - zero) * weight * 3640
+            taps = np.outer([2, 3, 3, 3, 3, 3, 2], [2, 3, 3, 3, 2])
+            np.testing.assert_array_equal(y[0, :, :, 1], taps * inside)
+
+
+def names_of(x, weight, **attrs):
+    """The ways that a convolution says it went."""
+    with Profile() as profile:
+        internal.quantized_conv2d(x, weight, np.ones(len(weight), F32), dtype="int32", **attrs)
+    return profile.table(details=1)
+
+
+def test_winograd_is_taken_where_it_exists_and_by_itself_where_it_pays():
+    x, w = np.zeros((1, 14, 14, 64), np.uint8), np.zeros((16, 3, 3, 64), np.int8)
+    with instruction_set("baseline"):
+        assert "exact Winograd" in names_of(x, w)
+        assert "exact Winograd" in names_of(x[:, :4, :4], w, algorithm="winograd")
+        others = ((14, 64, {"stride": 2}), (14, 64, {"algorithm": "widening"}), (4, 64, {}), (14, 3, {}))
+        for size, channels, attrs in others:
+            text = names_of(x[:, :size, :size, :channels], w[..., :channels], **attrs)
+            assert "Winograd" not in text
+            assert "16-bit products" in text

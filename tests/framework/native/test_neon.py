@@ -19,7 +19,10 @@ pytestmark = [
 
 
 SUMS = [
-    *(f"cpu/{name}.cc" for name in ("quantized/conv_int8", "quantized/depthwise_int8", "gemm/int8_product")),
+    *(
+        f"cpu/{name}.cc"
+        for name in ("quantized/conv_int8", "quantized/depthwise_int8", "quantized/winograd_int8", "gemm/int8_product")
+    ),
     *(f"op/{name}.cc" for name in ("context", "half", "numbers", "op", "prepared", "record")),
     *(f"core/{name}.cc" for name in ("cores", "parallel", "storage", "subnormal")),
 ]

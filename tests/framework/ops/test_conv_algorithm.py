@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import framework
-from framework import Profile, conv_algorithm, nn, ops
+from framework import Profile, _core, conv_algorithm, nn, ops
 from framework.errors import AttributeValueError
+from framework.ops import dispatch
+from framework.ops.registry import OPS
+from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
+from tests.framework.ops.harness import SPECS
 
 RNG = np.random.default_rng(0)
 X = framework.tensor(RNG.standard_normal((2, 24, 24, 64), np.float32))
@@ -98,3 +102,17 @@ def test_explain_ends_with_the_algorithm_of_every_shape():
     assert lines[0].startswith(f"conv2d {image} float32[64, 1, 1, 64] -> {image}: direct, 1 of them (")
     assert lines[1].startswith(f"conv2d {image} float32[64, 3, 3, 64] -> {image}: winograd F(4x4,3x3), 2 of them (")
     assert "convolution algorithms:\n  + conv2d" in str(step.explain(np.ones((1, 56, 56, 64), np.float32)))
+
+
+@pytest.mark.parametrize("name", [name for name, info in OPS.items() if "winograd" in info.choices("algorithm")])
+def test_which_algorithm_a_convolution_takes_is_told_from_shapes_alone(name):
+    """`explain` asks the kernel, which must answer before it looks at data: there is none then."""
+    info, spec = OPS[name], SPECS[name]
+    for sample in spec.samples:
+        with Profile() as profile:
+            dispatch.call_by_name(name, sample.tensors(spec.dtypes[0]), **sample.attrs)
+        for call in profile.calls:
+            shapes, dtypes = ([None if x is None else x[of] for x in call.inputs] for of in (0, 1))
+            told = _core.implementation_of(info.native, shapes, dtypes, call.attrs)
+            assert call.implementation.startswith(told)
+            assert told or 0 in call.outputs[0][0]

@@ -19,9 +19,14 @@ namespace paddock::cpu {
 typedef int32_t Int32s __attribute__((vector_size(kVecBytes)));
 typedef int32_t UnalignedInt32s __attribute__((vector_size(kVecBytes), aligned(4), may_alias));
 
+// Modulo 2^32, as a sum may go on its way to a result that fits.
+typedef uint32_t UInt32s __attribute__((vector_size(kVecBytes)));
+PADDOCK_INLINE Int32s wrapping_sum(Int32s a, Int32s b) { return (Int32s)((UInt32s)a + (UInt32s)b); }
+
 PADDOCK_INLINE Int32s load_int32s(const void* p) { return *static_cast<const UnalignedInt32s*>(p); }
 PADDOCK_INLINE void store_int32s(Int32s x, void* p) { *static_cast<UnalignedInt32s*>(p) = x; }
 
+typedef int16_t Words __attribute__((vector_size(kVecBytes)));
 typedef uint8_t Bytes __attribute__((vector_size(kVecBytes)));
 typedef uint8_t UnalignedBytes __attribute__((vector_size(kVecBytes), aligned(1), may_alias));
 
@@ -45,6 +50,38 @@ PADDOCK_INLINE LaneBytes narrowed_to_bytes(Int32s q) {
 #endif
 }
 
+// The bytes of a and then of b.
+PADDOCK_INLINE void store_narrowed(Int32s a, Int32s b, uint8_t* to) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  const __m256i words = _mm256_packs_epi32((__m256i)a, (__m256i)b);
+  const __m256i each = _mm256_packus_epi16(words, words), places = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(each, places)));
+#elif defined(__SSE2__) && !defined(__AVX512F__)
+  const __m128i words = _mm_packs_epi32((__m128i)a, (__m128i)b);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
+#else
+  const LaneBytes first = narrowed_to_bytes(a), second = narrowed_to_bytes(b);
+  std::memcpy(to, &first, sizeof first);
+  std::memcpy(to + sizeof first, &second, sizeof second);
+#endif
+}
+
+// The nearest integers, halves to even, of values in [-2^22, 2^22].
+PADDOCK_INLINE Int32s nearest(Vec<float> v) {
+#if defined(__AVX512F__)
+  return (Int32s)_mm512_cvtps_epi32((__m512)v.v);
+#elif defined(__AVX2__)
+  return (Int32s)_mm256_cvtps_epi32((__m256)v.v);
+#elif defined(__SSE2__)
+  return (Int32s)_mm_cvtps_epi32((__m128)v.v);
+#elif defined(__ARM_NEON)
+  return (Int32s)vcvtnq_s32_f32((float32x4_t)v.v);
+#else
+  constexpr float kMagic = 0x1.8p23f;  // adding it leaves no bits for a fraction: the integer stands in the low bits
+  return (Int32s)(v + Vec<float>::broadcast(kMagic)).v - std::bit_cast<int32_t>(kMagic);
+#endif
+}
+
 PADDOCK_INLINE LaneWords narrowed_to_words(Int32s q) {
 #if defined(__AVX2__) && !defined(__AVX512F__)
   const __m256i twice = _mm256_packs_epi32((__m256i)q, (__m256i)q);
@@ -61,6 +98,23 @@ PADDOCK_INLINE Int32s widened(LaneBytes bytes) {
   return (Int32s)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(std::bit_cast<int64_t>(bytes)));
 #else
   return __builtin_convertvector(bytes, Int32s);
+#endif
+}
+
+// kVecBytes / 2 bytes from memory as words.
+PADDOCK_INLINE Words load_widened(const uint8_t* p) {
+#if defined(__AVX512F__)
+  return (Words)_mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#elif defined(__AVX2__)
+  return (Words)_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__SSE2__)
+  return (Words)_mm_unpacklo_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)), _mm_setzero_si128());
+#elif defined(__ARM_NEON)
+  return (Words)vmovl_u8(vld1_u8(p));
+#else
+  Words words;
+  for (int i = 0; i < kVecBytes / 2; ++i) words[i] = p[i];
+  return words;
 #endif
 }
 
@@ -138,12 +192,13 @@ PADDOCK_INLINE Bytes packed_bytes(const Int32s (&q)[4]) {
 
 // The interface of all: a vector of B holds kGroup weights of as many columns as it has lanes, in an order of its own,
 // and so does `groups` leave A; A by rows is given as kGroup numbers of type Row in 32 bits, each a value plus kShift,
-// which `same` makes ready for all lanes. `add` takes kTaken from each number of A before it multiplies.
+// which `same` makes ready for all lanes. `add` takes kTaken from each number of A before it multiplies. A weight of a
+// panel has kWeightBytes.
 #if defined(__ARM_NEON)
 // The first weights of the four columns are followed by their second ones: two multiply-adds take them without a move.
 struct WideningDot {
   static constexpr const char* kName = "16-bit products";
-  static constexpr int kGroup = 2, kShift = 0, kTaken = 0;
+  static constexpr int kGroup = 2, kShift = 0, kTaken = 0, kWeightBytes = 1;
   using Row = int16_t;
   struct Same {
     int16x4_t pair;  // both numbers, twice
@@ -184,7 +239,7 @@ struct WideningDot {
 #else
 struct WideningDot {
   static constexpr const char* kName = "16-bit products";
-  static constexpr int kGroup = 2, kShift = 0, kTaken = 0;
+  static constexpr int kGroup = 2, kShift = 0, kTaken = 0, kWeightBytes = 1;
   using Row = int16_t;
 
   // Channels of kGroup rows as vectors of A, in the order of packed_bytes.
@@ -207,14 +262,14 @@ struct WideningDot {
     return (Int32s)_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
   static PADDOCK_INLINE Int32s add(Int32s sum, Int32s a, Int32s b) {
-    return sum + (Int32s)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+    return wrapping_sum(sum, (Int32s)_mm512_madd_epi16((__m512i)a, (__m512i)b));
   }
 #elif defined(__AVX2__)
   static PADDOCK_INLINE Int32s weights(const int8_t* p) {
     return (Int32s)_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
   static PADDOCK_INLINE Int32s add(Int32s sum, Int32s a, Int32s b) {
-    return sum + (Int32s)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+    return wrapping_sum(sum, (Int32s)_mm256_madd_epi16((__m256i)a, (__m256i)b));
   }
 #elif defined(__SSE2__)
   static PADDOCK_INLINE Int32s weights(const int8_t* p) {
@@ -222,7 +277,7 @@ struct WideningDot {
     return (Int32s)_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
   }
   static PADDOCK_INLINE Int32s add(Int32s sum, Int32s a, Int32s b) {
-    return sum + (Int32s)_mm_madd_epi16((__m128i)a, (__m128i)b);
+    return wrapping_sum(sum, (Int32s)_mm_madd_epi16((__m128i)a, (__m128i)b));
   }
 #else
   static PADDOCK_INLINE Int32s weights(const int8_t* p) {
@@ -234,8 +289,9 @@ struct WideningDot {
     int16_t x[kVecBytes / 2], y[kVecBytes / 2];
     store_int32s(a, x);
     store_int32s(b, y);
-    for (int i = 0; i < kVecBytes / 4; ++i) sum[i] += x[2 * i] * y[2 * i] + x[2 * i + 1] * y[2 * i + 1];
-    return sum;
+    Int32s products;
+    for (int i = 0; i < kVecBytes / 4; ++i) products[i] = x[2 * i] * y[2 * i] + x[2 * i + 1] * y[2 * i + 1];
+    return wrapping_sum(sum, products);
   }
 #endif
 };
@@ -259,7 +315,7 @@ PADDOCK_INLINE void groups_of_four(const Bytes (&row)[4], Int32s (&a)[4]) {
 #define PADDOCK_BYTE_DOT 1
 struct VnniDot {
   static constexpr const char* kName = "VNNI";
-  static constexpr int kGroup = 4, kShift = 128, kTaken = 0;
+  static constexpr int kGroup = 4, kShift = 128, kTaken = 0, kWeightBytes = 1;
   using Row = uint8_t;
 
   static PADDOCK_INLINE void groups(const Bytes (&row)[kGroup], Int32s (&a)[4]) { groups_of_four(row, a); }
@@ -296,7 +352,7 @@ using WordDot = WordVnniDot;
 using WordDot = WideningDot;
 struct MatrixDot {
   static constexpr const char* kName = "dot products";
-  static constexpr int kGroup = 4, kShift = 0, kTaken = 0;
+  static constexpr int kGroup = 4, kShift = 0, kTaken = 0, kWeightBytes = 1;
   using Row = int8_t;
 
   static PADDOCK_INLINE Int32s weights(const int8_t* p) { return load_int32s(p); }
@@ -325,6 +381,13 @@ struct ImageDot : MatrixDot {
   }
 };
 #endif
+
+// A dot product of words with weights that are words already, in the order of its vectors.
+template <class D>
+struct OfWords : D {
+  static constexpr int kWeightBytes = 2;
+  static PADDOCK_INLINE Int32s weights(const int8_t* p) { return load_int32s(p); }
+};
 
 #if defined(PADDOCK_BYTE_DOT)
 inline bool has_byte_dot() {

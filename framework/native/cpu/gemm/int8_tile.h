@@ -65,7 +65,7 @@ struct Int8Tile {
 
 template <class D, int kRows, int kVecs>
 void int8_tile_of(const Int8Tile& t) {
-  constexpr int64_t kLanes = Vec<float>::kSize, kVecWeights = kLanes * D::kGroup;
+  constexpr int64_t kLanes = Vec<float>::kSize, kVecWeights = kLanes * D::kGroup * D::kWeightBytes;
   Int32s sum[kRows][kVecs];
 #pragma GCC unroll 4
   for (int j = 0; j < kVecs; ++j) {

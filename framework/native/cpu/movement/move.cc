@@ -80,8 +80,8 @@ void fill_elements(char* to, int64_t bytes, const void* element, int64_t size) {
 int64_t source_row(const std::vector<Axis>& outer, int64_t r) {
   int64_t row = 0, stride = 1;
   for (size_t a = outer.size(); a-- > 0;) {
-    const int64_t i = r % outer[a].to, from = outer[a].table ? (*outer[a].table)[i] : i;
-    r /= outer[a].to;
+    const int64_t i = a ? r % outer[a].to : r, from = outer[a].table ? (*outer[a].table)[i] : i;
+    if (a) r /= outer[a].to;  // a division takes longer than a short row
     if (from < 0) return -1;
     row += from * stride;
     stride *= outer[a].from;

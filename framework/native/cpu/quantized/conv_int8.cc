@@ -2,9 +2,13 @@
 // Where a tap's channels do not fill whole groups of the dot product (an RGB image), pixels are gathered first.
 #include "cpu/quantized/conv_int8.h"
 
+#include <vector>
+
 #include "core/storage.h"
 #include "cpu/gemm/int8_product.h"
 #include "cpu/gemm/int8_tile.h"
+#include "cpu/kernel.h"
+#include "cpu/quantized/winograd_int8.h"
 #include "op/record.h"
 
 namespace paddock::cpu {
@@ -25,33 +29,50 @@ class PixelProduct {
         g_(conv.g),
         channels_(g_.C / g_.groups),
         filters_(g_.K / g_.groups),
-        depth_(g_.R * g_.S * channels_),
-        gathered_(channels_ % D::kGroup != 0),
+        in_rows_(sizeof(Row) > 1 && !conv.words() && channels_ % D::kGroup != 0 && g_.groups == 1 && g_.dil_w == 1),
+        gathered_(channels_ % D::kGroup != 0 && !in_rows_),
+        height_(in_rows_ ? (g_.P - 1) * g_.stride_h + (g_.R - 1) * g_.dil_h + 1 : g_.H),
+        width_(in_rows_ ? (g_.Q - 1) * g_.stride_w + g_.S : g_.W),
+        top_(in_rows_ ? 0 : g_.pad_top),
+        left_(in_rows_ ? 0 : g_.pad_left),
+        columns_(in_rows_ ? 1 : g_.S),
+        tap_(in_rows_ ? ceil_div(g_.S * channels_, D::kGroup) * D::kGroup : channels_),
+        depth_(g_.R * columns_ * tap_),
+        pixels_(g_.N * g_.P * g_.Q),
+        work_(pixels_ * filters_ * depth_ * g_.groups),
+        bands_(ceil_div(pixels_, kBandPixels)),
+        parts_(std::min(ceil_div(filters_, kInt8Width),
+                        ceil_div(std::clamp<int64_t>(work_ / kTaskOperations, 1, kTasksWanted), bands_ * g_.groups))),
+        in_bands_(sizeof(Row) > 1 && !conv.words() && !gathered_ && !in_rows_ && g_.groups == 1 && parts_ <= 2 &&
+                  g_.R * g_.S == 1 && g_.P == g_.H && g_.Q == g_.W && g_.stride_h == 1 && g_.stride_w == 1),
         panels_{filters_, depth_, conv.x_zero},
-        wide_(sizeof(Row) == 1 ? 0 : static_cast<size_t>(g_.N * g_.H * g_.W * g_.C) * sizeof(Row)),
+        count_(g_.N * height_ * width_ * g_.C),
+        wide_(sizeof(Row) == 1 || in_bands_ ? 0 : static_cast<size_t>(count_ + D::kGroup) * sizeof(Row)),
         border_(static_cast<size_t>(channels_) * sizeof(Row)) {}
 
   void run() {
     const int64_t size = panels_.bytes();
     weights_ = conv_.prepared.block(cat("int8 filters for ", D::kName), g_.groups * size, [&](void* to) {
-      if (conv_.x32) expect_exact_sums("quantized_conv2d", conv_.weight, g_.K, depth_, conv_.x_most);
+      if (conv_.words()) expect_exact_sums("quantized_conv2d", conv_.weight, g_.K, depth_, conv_.x_most);
+      if (in_rows_) return panels_.pack(weights_in_rows().data(), to);
       for (int64_t i = 0; i < g_.groups; ++i)
         panels_.pack(conv_.weight + i * filters_ * depth_, static_cast<char*>(to) + i * size);
     });
     std::fill_n(border_.template as<Row>(), channels_, Row(conv_.x_zero));
     image_ = conv_.x;
-    if constexpr (sizeof(Row) > 1) widen();
-    image_end_ = reinterpret_cast<const char*>(static_cast<const Row*>(image_) + g_.N * g_.H * g_.W * g_.C);
-    const int64_t pixels = g_.N * g_.P * g_.Q, panels = ceil_div(filters_, kInt8Width);
-    const int64_t bands = ceil_div(pixels, kBandPixels), work = pixels * filters_ * depth_ * g_.groups;
-    const int64_t wanted = ceil_div(std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted), bands * g_.groups);
-    const int64_t parts = std::min(panels, wanted), tasks = bands * g_.groups * parts;
-    parallel_for(tasks, std::max<int64_t>(1, kTaskOperations / std::max<int64_t>(1, work / tasks) / 8),
+    image_end_ = reinterpret_cast<const char*>(conv_.x + count_);
+    if (sizeof(Row) > 1 && !in_bands_) {
+      image_ = wide_.template as<Row>();
+      image_end_ = reinterpret_cast<const char*>(wide_.template as<Row>() + count_);
+      in_rows_ ? widen_rows() : widen();
+    }
+    const int64_t panels = ceil_div(filters_, kInt8Width), tasks = bands_ * g_.groups * parts_;
+    parallel_for(tasks, std::max<int64_t>(1, kTaskOperations / std::max<int64_t>(1, work_ / tasks) / 8),
                  [&](int64_t first, int64_t last) {
                    for (int64_t i = first; i < last; ++i) {
-                     const int64_t band = i / (g_.groups * parts), group = i / parts % g_.groups, part = i % parts;
-                     band_of(group, band * pixels / bands, (band + 1) * pixels / bands, part * panels / parts,
-                             (part + 1) * panels / parts);
+                     const int64_t band = i / (g_.groups * parts_), group = i / parts_ % g_.groups, part = i % parts_;
+                     band_of(group, band * pixels_ / bands_, (band + 1) * pixels_ / bands_, part * panels / parts_,
+                             (part + 1) * panels / parts_);
                    }
                  });
   }
@@ -59,27 +80,57 @@ class PixelProduct {
  private:
   void widen() {
     Row* to = wide_.template as<Row>();
-    image_ = to;
-    const int64_t count = g_.N * g_.H * g_.W * g_.C;
-    if (conv_.x32) return round_to_words(conv_, count, reinterpret_cast<int16_t*>(to));
-    parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = conv_.x[i];
+    if (conv_.words()) return round_to_words(conv_, count_, reinterpret_cast<int16_t*>(to));
+    parallel_for(count_, 1 << 16,
+                 [&](int64_t begin, int64_t end) { std::copy(conv_.x + begin, conv_.x + end, to + begin); });
+  }
+
+  // With the borders that windows reach, so that each row of a window is one stretch.
+  void widen_rows() {
+    Row* const to = wide_.template as<Row>();
+    const Row zero(conv_.x_zero);
+    const int64_t left = std::min(g_.pad_left, width_), right = std::clamp<int64_t>(g_.W + left, left, width_);
+    parallel_for(g_.N * height_, row_grain(width_ * g_.C), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t h = i % height_ - g_.pad_top;
+        const bool inside = h >= 0 && h < g_.H;
+        const uint8_t* from = conv_.x + (i / height_ * g_.H + h) * g_.W * g_.C;
+        Row* row = std::fill_n(to + i * width_ * g_.C, (inside ? left : width_) * g_.C, zero);
+        if (!inside) continue;
+        row = std::copy_n(from, (right - left) * g_.C, row);
+        std::fill_n(row, (width_ - right) * g_.C, zero);
+      }
     });
+    std::fill_n(to + count_, D::kGroup, Row(0));  // the last stretch is read in whole groups
+  }
+
+  // Each row of a filter, with zeros up to whole groups.
+  std::vector<int8_t> weights_in_rows() const {
+    const int64_t line = g_.S * channels_;
+    std::vector<int8_t> rows(static_cast<size_t>(filters_ * depth_));
+    for (int64_t i = 0; i < filters_ * g_.R; ++i) std::copy_n(conv_.weight + i * line, line, rows.data() + i * tap_);
+    return rows;
   }
 
   // Output pixels [begin, end) of a group's filters, panels [first, last).
   void band_of(int64_t group, int64_t begin, int64_t end, int64_t first, int64_t last) const {
-    const int64_t tiles = ceil_div(end - begin, kInt8TileRows), taps = gathered_ ? 1 : g_.R * g_.S;
+    const int64_t tiles = ceil_div(end - begin, kInt8TileRows), taps = gathered_ ? 1 : g_.R * columns_;
     const int64_t stride = panels_.padded_depth * static_cast<int64_t>(sizeof(Row));
     const Scratch gathered(gathered_ ? static_cast<size_t>((end - begin) * stride + kCopy) : 1);
     const Scratch table(static_cast<size_t>(tiles * taps * kInt8TileRows) * sizeof(char*));
     const char** rows = table.as<const char*>();
-    const auto start = [&](int64_t i) { return begin + i * (end - begin) / tiles; };
+    const Scratch starts(static_cast<size_t>(tiles + 1) * sizeof(int64_t));
+    auto* const start = starts.as<int64_t>();
+    for (int64_t i = 0; i <= tiles; ++i) start[i] = begin + i * (end - begin) / tiles;
+    const Scratch wide(in_bands_ ? static_cast<size_t>((end - begin) * g_.C) * sizeof(Row) : 1);
+    if (in_bands_) std::copy(conv_.x + begin * g_.C, conv_.x + end * g_.C, wide.as<Row>());
     Pixel pixel = pixel_of(begin);
     for (int64_t i = 0; i < tiles; ++i)
-      for (int64_t m = start(i), stop = start(i + 1); m < stop; ++m, advance(pixel)) {
-        const char** at = rows + i * taps * kInt8TileRows + (m - start(i));
-        if (gathered_) {
+      for (int64_t m = start[i], stop = start[i + 1]; m < stop; ++m, advance(pixel)) {
+        const char** at = rows + i * taps * kInt8TileRows + (m - start[i]);
+        if (in_bands_) {
+          *at = reinterpret_cast<const char*>(wide.as<Row>() + (m - begin) * g_.C);
+        } else if (gathered_) {
           *at = gathered.as<char>() + (m - begin) * stride;
           gather(pixel, group, reinterpret_cast<Row*>(gathered.as<char>() + (m - begin) * stride));
         } else {
@@ -87,29 +138,22 @@ class PixelProduct {
         }
       }
     const char* weights = static_cast<const char*>(weights_->data()) + group * panels_.bytes();
-    const int64_t steps = gathered_ ? panels_.padded_depth / D::kGroup : channels_ / D::kGroup;
+    const int64_t steps = (gathered_ ? panels_.padded_depth : tap_) / D::kGroup;
     alignas(kVecBytes) int32_t sums[kInt8TileRows * kInt8Width];
     for (int64_t panel = first; panel < last; ++panel) {
       const int64_t n = panel * kInt8Width, vecs = panel_vecs<float>(filters_, n);
       const int64_t width = vecs * Vec<float>::kSize, bytes = width * panels_.padded_depth;
       const auto* b = reinterpret_cast<const int8_t*>(weights + panels_.panel(n));
       const int8_t* next = n + kInt8Width < filters_ ? b + bytes : b;
+      const int64_t share = bytes / tiles / 64 * 64;
       for (int64_t i = 0; i < tiles; ++i) {
-        const int64_t m = start(i), count = start(i + 1) - m;
-        int8_tile<D>(count,
-                     vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
-                            reinterpret_cast<const int32_t*>(weights) + n, next + i * bytes / tiles / 64 * 64, sums});
-        finish(sums, width, m, count, group * filters_ + n, std::min(width, filters_ - n));
+        const int64_t m = start[i], count = start[i + 1] - m;
+        int8_tile<D>(count, vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
+                                   reinterpret_cast<const int32_t*>(weights) + n, next + i * share, sums});
+        const int64_t channel = group * filters_ + n;
+        finish_rows(conv_.end, sums, width, count, channel, std::min(width, filters_ - n), m * g_.K + channel, g_.K);
       }
     }
-  }
-
-  void finish(const int32_t* sums, int64_t width, int64_t m, int64_t count, int64_t channel, int64_t lanes) const {
-    const int64_t at = m * g_.K + channel;
-    if (conv_.end.plain())
-      finish_rows<true>(conv_.end, sums, width, count, channel, lanes, at, g_.K);
-    else
-      finish_rows<false>(conv_.end, sums, width, count, channel, lanes, at, g_.K);
   }
 
   // A pixel of y: its place, and where tap (0, 0) of its window lies.
@@ -121,8 +165,8 @@ class PixelProduct {
 
   Pixel pixel_of(int64_t m) const {
     const int64_t q = m % g_.Q, p = m / g_.Q % g_.P, n = m / g_.Q / g_.P;
-    return {q, p, static_cast<const Row*>(image_) + n * g_.H * g_.W * g_.C, p * g_.stride_h - g_.pad_top,
-            q * g_.stride_w - g_.pad_left};
+    return {q, p, static_cast<const Row*>(image_) + n * height_ * width_ * g_.C, p * g_.stride_h - top_,
+            q * g_.stride_w - left_};
   }
 
   // To the next pixel; divisions would cost more than a small product.
@@ -130,23 +174,23 @@ class PixelProduct {
     o.w += g_.stride_w;
     if (++o.q < g_.Q) return;
     o.q = 0;
-    o.w = -g_.pad_left;
+    o.w = -left_;
     o.h += g_.stride_h;
     if (++o.p < g_.P) return;
     o.p = 0;
-    o.h = -g_.pad_top;
-    o.image += g_.H * g_.W * g_.C;
+    o.h = -top_;
+    o.image += height_ * width_ * g_.C;
   }
 
   // Where each tap of a pixel finds its channels.
   void point(const Pixel& o, int64_t group, const char** at) const {
     for (int64_t r = 0; r < g_.R; ++r) {
       const int64_t h = o.h + r * g_.dil_h;
-      const bool row_inside = h >= 0 && h < g_.H;
-      for (int64_t s = 0; s < g_.S; ++s, at += kInt8TileRows) {
+      const bool row_inside = h >= 0 && h < height_;
+      for (int64_t s = 0; s < columns_; ++s, at += kInt8TileRows) {
         const int64_t w = o.w + s * g_.dil_w;
-        const bool inside = row_inside && w >= 0 && w < g_.W;
-        const Row* pixel = inside ? o.image + (h * g_.W + w) * g_.C + group * channels_ : border_.template as<Row>();
+        const bool inside = row_inside && w >= 0 && w < width_;
+        const Row* pixel = inside ? o.image + (h * width_ + w) * g_.C + group * channels_ : border_.template as<Row>();
         *at = reinterpret_cast<const char*>(pixel);
       }
     }
@@ -190,19 +234,44 @@ class PixelProduct {
 
   const Int8Conv& conv_;
   const ConvGeometry& g_;
-  const int64_t channels_, filters_, depth_;  // of a group
+  const int64_t channels_, filters_;  // of a group
+  const bool in_rows_;                // a tap is a row of the window
   const bool gathered_;
+  const int64_t height_, width_, top_, left_;  // of the image as it is read, and its borders
+  const int64_t columns_, tap_, depth_;        // taps in a row of the window, numbers of a tap and of all
+  const int64_t pixels_, work_;                // of y; multiply-adds
+  const int64_t bands_, parts_;                // tasks: bands of pixels, and parts of the filters
+  const bool in_bands_;  // bytes become words in the task that reads them: hardly one is read by another
   const Int8Panels<D> panels_;
+  const int64_t count_;  // numbers of the image as it is read
   const Scratch wide_, border_;
   const void* image_ = nullptr;
   const char* image_end_ = nullptr;
   std::shared_ptr<Storage> weights_;
 };
 
-template <class D>
-void convolve(const Int8Conv& conv) {
-  note_implementation(D::kName);
-  PixelProduct<D>(conv).run();
+// How a convolution is computed.
+struct Way {
+  bool byte_dot;  // by the processor's dot products of bytes, or of words beside them
+  bool winograd;
+};
+
+Way way_of(const Int8Conv& conv) {
+#if defined(PADDOCK_BYTE_DOT)
+  static const bool has_dot = has_byte_dot();
+#else
+  constexpr bool has_dot = false;
+#endif
+  const bool byte_dot = has_dot && conv.algorithm != Int8Algorithm::kWidening;
+  if (conv.algorithm == Int8Algorithm::kWinograd) return {byte_dot, winograd_int8_applies(conv)};
+  return {byte_dot, conv.algorithm == Int8Algorithm::kAuto && !has_dot && winograd_int8_pays(conv)};
+}
+
+const char* name_of_products([[maybe_unused]] const Int8Conv& conv, [[maybe_unused]] bool byte_dot) {
+#if defined(PADDOCK_BYTE_DOT)
+  if (byte_dot) return conv.words() ? WordDot::kName : ImageDot::kName;
+#endif
+  return WideningDot::kName;
 }
 
 }  // namespace
@@ -220,18 +289,21 @@ void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to) {
     fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
 }
 
+void note_implementation(const Int8Conv& conv) {
+  const Way way = way_of(conv);
+  if (way.winograd) return paddock::note_implementation("exact Winograd");
+  const char* products = name_of_products(conv, way.byte_dot);
+  is_depthwise(conv.g) ? paddock::note_implementation("depthwise, ", products) : paddock::note_implementation(products);
+}
+
 void conv2d_int8(const Int8Conv& conv) {
+  const Way way = way_of(conv);
+  if (is_depthwise(conv.g)) return depthwise_int8(conv, !way.byte_dot);
+  if (way.winograd) return winograd_int8(conv, way.byte_dot);
 #if defined(PADDOCK_BYTE_DOT)
-  static const bool byte_dot = has_byte_dot();
-#else
-  constexpr bool byte_dot = false;
+  if (way.byte_dot) return conv.words() ? PixelProduct<WordDot>(conv).run() : PixelProduct<ImageDot>(conv).run();
 #endif
-  const bool widening = conv.widening || !byte_dot;
-  if (is_depthwise(conv.g)) return depthwise_int8(conv, widening);
-#if defined(PADDOCK_BYTE_DOT)
-  if (!widening) return conv.x32 ? convolve<WordDot>(conv) : convolve<ImageDot>(conv);
-#endif
-  convolve<WideningDot>(conv);
+  PixelProduct<WideningDot>(conv).run();
 }
 
 }  // namespace paddock::cpu

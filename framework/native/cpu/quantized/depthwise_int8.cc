@@ -5,7 +5,6 @@
 #include "cpu/gemm/int8_product.h"
 #include "cpu/kernel.h"
 #include "cpu/quantized/conv_int8.h"
-#include "op/record.h"
 
 namespace paddock::cpu {
 namespace {
@@ -161,7 +160,7 @@ class Depthwise {
       alignas(kVecBytes) int32_t ordered[kBlock];
       store_int32s(in_order<0>(sum), ordered);
       store_int32s(in_order<1>(sum), ordered + kLanes);
-      return r.plain() ? finish_sums<true>(r, ordered, c, lanes, at) : finish_sums<false>(r, ordered, c, lanes, at);
+      finish_rows(r, ordered, 0, 1, c, lanes, at, 0);
     } else {
       finish_bytes(sum, c, lanes, at);
     }
@@ -169,11 +168,11 @@ class Depthwise {
 
   PADDOCK_INLINE void finish_bytes(const Int32s (&sum)[4], int64_t c, int64_t lanes, int64_t at) const {
     const Requantize& r = conv_.end;
-    if (!r.plain()) {
+    if (!r.plain() || r.residual8) {
       alignas(kVecBytes) int32_t ordered[kBlock];
       for (int64_t v = 0; v < 4; ++v)
         for (int64_t l = 0; l < kLanes; ++l) ordered[channel_of(v, l)] = sum[v][l];
-      return finish_sums<false>(r, ordered, c, lanes, at);
+      return finish_rows(r, ordered, 0, 1, c, lanes, at, 0);
     }
     const float *factor = ends_.template as<float>() + c, *bias = factor + blocks_ * kBlock;
     const float low = r.low(), high = r.high();
@@ -198,19 +197,14 @@ class Depthwise {
   const int8_t* taps_of_ = nullptr;
 };
 
-template <class D, class T>
-void convolve(const Int8Conv& conv) {
-  note_implementation(cat("depthwise, ", D::kName));
-  Depthwise<D, T>(conv).run();
-}
-
 }  // namespace
 
 void depthwise_int8(const Int8Conv& conv, [[maybe_unused]] bool widening) {
 #if defined(PADDOCK_BYTE_DOT)
-  if (!widening) return conv.x32 ? convolve<WordDot, int16_t>(conv) : convolve<ImageDot, uint8_t>(conv);
+  if (!widening)
+    return conv.words() ? Depthwise<WordDot, int16_t>(conv).run() : Depthwise<ImageDot, uint8_t>(conv).run();
 #endif
-  conv.x32 ? convolve<WideningDot, int16_t>(conv) : convolve<WideningDot, uint8_t>(conv);
+  conv.words() ? Depthwise<WideningDot, int16_t>(conv).run() : Depthwise<WideningDot, uint8_t>(conv).run();
 }
 
 }  // namespace paddock::cpu

@@ -69,19 +69,19 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
                 0,
                 c.in("weight").data<int8_t>(),
                 {},
-                false,
+                static_cast<Int8Algorithm>(choice(c, "algorithm")),
                 c.prepared("weight")};
+  if (c.in("x").dtype() == DType::kF32) conv.x_most = static_cast<int32_t>(c.attr<int64_t>("x_most"));
+  note_implementation(conv);
   std::optional<UnsignedInput> x;
-  if (c.in("x").dtype() == DType::kF32) {
+  if (conv.words()) {
     conv.x32 = c.in("x").data<float>();
     conv.x_scale = c.attr<float>("x_scale");
-    conv.x_most = static_cast<int32_t>(c.attr<int64_t>("x_most"));
   } else {
     x.emplace(c, "x");
     conv.x = x->data;
     conv.x_zero = x->zero;
   }
-  conv.widening = choice(c, "algorithm") == 1;
   const int64_t channels = conv.g.K, room = channels + Vec<float>::kSize;
   const Scratch ends(static_cast<size_t>(2 * room) * sizeof(float));
   float *factor = ends.as<float>(), *bias = factor + room;

@@ -4,7 +4,6 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstring>
 
 #include "core/parallel.h"
@@ -30,7 +29,10 @@ struct Requantize {
   int32_t* sums = nullptr;  // where the sums themselves are wanted
   int32_t zero = 0;
 
-  bool plain() const { return y8 && !residual8 && !residual32 && activation != Activation::kLeakyRelu; }
+  // Bytes whose activation is a cut, of values and perhaps of an 8-bit residual added to them.
+  bool plain() const {
+    return y8 && !residual32 && !(residual8 && residual_last) && activation != Activation::kLeakyRelu;
+  }
   float lowest() const { return static_cast<float>(-zero); }
   float highest() const { return static_cast<float>(255 - zero); }
   // What values of a plain row are cut to.
@@ -38,12 +40,8 @@ struct Requantize {
   float high() const { return activation == Activation::kRelu6 ? std::min(highest(), six) : highest(); }
 };
 
-// Integers of values in [-255, 255], halves to even, with `zero` added.
-PADDOCK_INLINE Int32s rounded(Vec<float> v, int32_t zero) {
-  constexpr float kMagic = 0x1.8p23f;  // adding it leaves no bits for a fraction: the integer stands in the low bits
-  const Vec<float> sum = v + Vec<float>::broadcast(kMagic);
-  return reinterpret_cast<Int32s>(sum.v) - (std::bit_cast<int32_t>(kMagic) - zero);
-}
+// Integers of values in [-2^22, 2^22], halves to even, with `zero` added.
+PADDOCK_INLINE Int32s rounded(Vec<float> v, int32_t zero) { return nearest(v) + zero; }
 
 // v cut to [low, high]; a NaN becomes `low`.
 PADDOCK_INLINE Vec<float> cut(Vec<float> v, float low, float high) {
@@ -80,12 +78,13 @@ bool round_all(const float* x, int64_t n, float scale, float low, float high, in
   parallel_for(n, 1 << 14, [&](int64_t begin, int64_t end) {
     constexpr int64_t kLanes = Vec<float>::kSize;
     Vec<float>::Mask nan{};
-    for (int64_t i = begin; i < end; i += kLanes) {
-      const int64_t lanes = std::min(kLanes, end - i);
-      const Vec<float> v = Vec<float>::load_n(x + i, lanes);
+    const auto some = [&](Vec<float> v, int64_t i, int64_t lanes) __attribute__((always_inline)) {
       nan |= ~(v == v);
       put(rounded(cut(v / Vec<float>::broadcast(scale), low, high), zero), i, lanes);
-    }
+    };
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) some(Vec<float>::load(x + i), i, kLanes);
+    if (i < end) some(Vec<float>::load_n(x + i, end - i), i, end - i);
     for (int64_t j = 0; j < kLanes; ++j)
       if (nan[j]) strange = true;
   });
@@ -112,12 +111,13 @@ PADDOCK_INLINE void finish_value(const Requantize& r, Vec<float> v, int64_t at, 
     store_bytes(rounded(cut(v, r.lowest(), r.highest()), r.zero), r.y8 + at, lanes);
 }
 
-// Rows of `lanes` sums each, `width` apart, of channels from `channel` on. They go to y from `at` on, `stride` apart.
-template <bool kPlain>
-PADDOCK_INLINE void finish_rows(const Requantize& r, const int32_t* sums, int64_t width, int64_t rows, int64_t channel,
-                                int64_t lanes, int64_t at, int64_t stride) {
+enum class End { kAny, kPlain, kPlainWithResidual };
+
+template <End kEnd>
+PADDOCK_INLINE void finish_rows_as(const Requantize& r, const int32_t* sums, int64_t width, int64_t rows,
+                                   int64_t channel, int64_t lanes, int64_t at, int64_t stride) {
   constexpr int64_t kLanes = Vec<float>::kSize;
-  if constexpr (!kPlain)
+  if constexpr (kEnd == End::kAny)
     if (r.sums) {
       for (int64_t i = 0; i < rows; ++i)
         std::memcpy(r.sums + at + i * stride, sums + i * width, static_cast<size_t>(lanes) * sizeof(int32_t));
@@ -127,26 +127,35 @@ PADDOCK_INLINE void finish_rows(const Requantize& r, const int32_t* sums, int64_
   const float *factor = r.factor + channel, *bias = r.bias + channel;
   const float low = r.low(), high = r.high();
   const int32_t zero = r.zero;
+  const auto residual_zero = Vec<float>::broadcast(static_cast<float>(r.residual_zero));
+  const auto residual_factor = Vec<float>::broadcast(r.residual_factor);
   const auto value = [&](int64_t j) {
     return to_float(load_int32s(sums + j)) * Vec<float>::load(factor + j) + Vec<float>::load(bias + j);
   };
   for (int64_t i = 0; i < rows; ++i, sums += width, at += stride) {
-    if constexpr (kPlain) {
-      uint8_t* const to = r.y8 + at;
-      int64_t j = 0;
-      for (; j + kLanes <= lanes; j += kLanes)
-        *reinterpret_cast<UnalignedLaneBytes*>(to + j) = narrowed_to_bytes(rounded(cut(value(j), low, high), zero));
-      if (j < lanes) store_bytes(rounded(cut(value(j), low, high), zero), to + j, lanes - j);
-    } else {
+    if constexpr (kEnd == End::kAny) {
       for (int64_t j = 0; j < lanes; j += kLanes) finish_value(r, value(j), at + j, lanes - j);
+    } else {
+      uint8_t* const to = r.y8 + at;
+      const auto integers = [&](int64_t j) {
+        Vec<float> v = value(j);
+        if constexpr (kEnd == End::kPlainWithResidual)
+          v += (load_unsigned(r.residual8 + at + j, lanes - j) - residual_zero) * residual_factor;
+        return rounded(cut(v, low, high), zero);
+      };
+      int64_t j = 0;
+      for (; j + 2 * kLanes <= lanes; j += 2 * kLanes) store_narrowed(integers(j), integers(j + kLanes), to + j);
+      for (; j < lanes; j += kLanes) store_bytes(integers(j), to + j, lanes - j);
     }
   }
 }
 
-// One row of them.
-template <bool kPlain>
-PADDOCK_INLINE void finish_sums(const Requantize& r, const int32_t* sums, int64_t channel, int64_t lanes, int64_t at) {
-  finish_rows<kPlain>(r, sums, 0, 1, channel, lanes, at, 0);
+// Rows of `lanes` sums each, `width` apart, of channels from `channel` on. They go to y from `at` on, `stride` apart.
+PADDOCK_INLINE void finish_rows(const Requantize& r, const int32_t* sums, int64_t width, int64_t rows, int64_t channel,
+                                int64_t lanes, int64_t at, int64_t stride) {
+  if (!r.plain()) return finish_rows_as<End::kAny>(r, sums, width, rows, channel, lanes, at, stride);
+  if (r.residual8) return finish_rows_as<End::kPlainWithResidual>(r, sums, width, rows, channel, lanes, at, stride);
+  finish_rows_as<End::kPlain>(r, sums, width, rows, channel, lanes, at, stride);
 }
 
 }  // namespace paddock::cpu

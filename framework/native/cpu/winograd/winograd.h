@@ -21,6 +21,7 @@ using V = Vec<float>;
 // kValid + 2 values of x -> as many; the last one belongs to the point infinity.
 template <int kValid>
 struct SourceTransform {
+  using Value = V;
   static constexpr int kIn = kValid + 2, kOut = kValid + 2;
   static PADDOCK_INLINE void run(const V (&d)[kIn], V (&t)[kOut]) {
     const V half = V::broadcast(0.5f), three_halves = V::broadcast(1.5f), two = V::broadcast(2.0f);
@@ -54,6 +55,7 @@ struct SourceTransform {
 
 // 3 values of w -> 6.
 struct WeightTransform {
+  using Value = V;
   static constexpr int kIn = 3, kOut = 6;
   static PADDOCK_INLINE void run(const V (&g)[3], V (&u)[6]) {
     const V third = V::broadcast(1.0f / 3), fifteenth = V::broadcast(1.0f / 15);
@@ -71,6 +73,7 @@ struct WeightTransform {
 // kValid + 2 products -> kValid values of y.
 template <int kValid>
 struct TargetTransform {
+  using Value = V;
   static constexpr int kIn = kValid + 2, kOut = kValid;
   static PADDOCK_INLINE void run(const V (&m)[kIn], V (&y)[kOut]) {
     if constexpr (kValid == 1) {
@@ -97,6 +100,7 @@ struct TargetTransform {
 // The transposed maps, for the weight gradient: kValid values of dy -> kValid + 2, and 6 sums -> 3 values of dw.
 template <int kValid>
 struct TargetAdjoint {
+  using Value = V;
   static constexpr int kIn = kValid, kOut = kValid + 2;
   static PADDOCK_INLINE void run(const V (&y)[kIn], V (&e)[kOut]) {
     e[0] = y[0];
@@ -118,6 +122,7 @@ struct TargetAdjoint {
   }
 };
 struct WeightAdjoint {
+  using Value = V;
   static constexpr int kIn = 6, kOut = 3;
   static PADDOCK_INLINE void run(const V (&u)[6], V (&g)[3]) {
     const V third = V::broadcast(1.0f / 3), fifteenth = V::broadcast(1.0f / 15);
@@ -131,10 +136,11 @@ struct WeightAdjoint {
 // Applies Columns to the columns and then Rows to the rows of a rectangle of vectors.
 template <class Columns, class Rows, class Load, class Store>
 PADDOCK_INLINE void transform_rectangle(Load load, Store store) {
-  V middle[Columns::kOut][Rows::kIn];
+  using Value = typename Columns::Value;
+  Value middle[Columns::kOut][Rows::kIn];
 #pragma GCC unroll 6
   for (int j = 0; j < Rows::kIn; ++j) {
-    V in[Columns::kIn], out[Columns::kOut];
+    Value in[Columns::kIn], out[Columns::kOut];
 #pragma GCC unroll 6
     for (int i = 0; i < Columns::kIn; ++i) in[i] = load(i, j);
     Columns::run(in, out);
@@ -143,7 +149,7 @@ PADDOCK_INLINE void transform_rectangle(Load load, Store store) {
   }
 #pragma GCC unroll 6
   for (int i = 0; i < Columns::kOut; ++i) {
-    V out[Rows::kOut];
+    Value out[Rows::kOut];
     Rows::run(middle[i], out);
 #pragma GCC unroll 6
     for (int j = 0; j < Rows::kOut; ++j) store(i, j, out[j]);

@@ -147,6 +147,9 @@ spec(
         words((1, 6, 6, 16), 12, normal(12), taps=(3, 3), groups=4, padding=1, dtype="int8", y_zero=-5, x_most=32767),
         words((1, 17, 13, 12), 129, taps=(3, 3), stride=2, padding=1, algorithm="widening", activation="relu6"),
         words((0, 4, 4, 4), 8),
+        conv((2, 7, 9, 33), 20, normal(20), taps=(3, 3), padding=1, algorithm="winograd", activation="relu", y_zero=9),
+        conv((1, 10, 6, 5), 17, None, octets(1, 10, 6, 17), taps=(3, 3), padding=1, algorithm="winograd",
+             activation="relu6", residual_scale=0.7, residual_zero=90, y_scale=0.9),
     ],
     errors=[
         refused(DTypeError, "x is int32 but must be uint8 or int8", (0, np.zeros((1, 4, 4, 4), np.int32))),

@@ -1,0 +1,320 @@
+// The loops around the transforms of winograd_int8.h. A task takes a panel of filters through all positions of a chunk
+// of tiles; it transforms their weights, kept as bytes, where it uses them.
+#include "cpu/quantized/winograd_int8.h"
+
+#include <bit>
+
+#include "core/storage.h"
+#include "cpu/gemm/int8_tile.h"
+#include "cpu/winograd/winograd_tiles.h"
+
+namespace paddock::cpu {
+namespace {
+
+constexpr int64_t kLanes = Vec<float>::kSize;
+constexpr int64_t kWords = kVecBytes / 2;  // of a vector
+constexpr int kTaps = 9;
+constexpr int32_t kMiddle = 128;            // taken from pixels, so that transformed ones are words
+constexpr int64_t kMostChannels = 3640;     // 128 * 128 * 9 times as many are below 2^29
+constexpr int64_t kChunkBytes = 384 << 10;  // transformed pixels and sums of a chunk of tiles, in the L2 cache
+constexpr int64_t kMostTiles = 66;          // of a chunk: 11 tiles of registers
+constexpr int64_t kLeastChannels = std::max<int64_t>(16, kWords), kLeastPixels = 40;
+constexpr int64_t kOwnChunks = 4;  // from so many on each task takes whole chunks
+
+// Windows of a dilated kernel that meet lie a whole number of dilations apart: as if each remainder were an image.
+TiledImage tiles_of(const ConvGeometry& g) {
+  const int64_t images = g.N * g.dil_h * g.dil_w;
+  return {images, g.H, g.W, g.C, ceil_div(g.P, g.dil_h), ceil_div(g.Q, g.dil_w), g.K, 0, 0};
+}
+
+// A tile in the image: its first row and column, and how many of its rows and columns there are.
+struct Target {
+  int64_t n, h, w, rows, columns;
+
+  Target(const ConvGeometry& g, const TilePlace& place)
+      : n(place.n / (g.dil_h * g.dil_w)),
+        h(place.h * g.dil_h + place.n / g.dil_w % g.dil_h),
+        w(place.w * g.dil_w + place.n % g.dil_w),
+        rows(std::clamp<int64_t>(ceil_div(g.P - h, g.dil_h), 0, place.rows)),
+        columns(std::clamp<int64_t>(ceil_div(g.Q - w, g.dil_w), 0, place.columns)) {}
+};
+
+// [K, 3, 3, C] weights as panels: what a filter's sums start with, then [pair of channels][tap][filter][channel] of
+// each panel.
+template <class D>
+struct TapPanels {
+  int64_t K, C;
+  int32_t zero;  // what stands for 0 in x
+  int64_t pairs = ceil_div(C, 2), padded_filters = ceil_div(K, kLanes) * kLanes;
+
+  int64_t starts_bytes() const { return ceil_div(padded_filters * 4, 64) * 64; }
+  int64_t bytes() const { return panel(padded_filters); }
+  int64_t panel(int64_t k0) const { return starts_bytes() + k0 * pairs * 2 * kTaps; }
+
+  void pack(const int8_t* weight, void* to) const {
+    parallel_for(padded_filters, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) pack_filter(k < K ? weight + k * kTaps * C : nullptr, k, to);
+    });
+  }
+
+ private:
+  void pack_filter(const int8_t* from, int64_t k, void* to) const {
+    const int64_t k0 = k / kInt8Width * kInt8Width, width = panel_vecs<float>(K, k0) * kLanes;
+    int8_t* place = static_cast<int8_t*>(to) + panel(k0) + (k - k0) * 2;
+    int32_t sum = 0;
+    for (int64_t pair = 0; pair < pairs; ++pair)
+      for (int tap = 0; tap < kTaps; ++tap, place += 2 * width)
+        for (int64_t i = 0; i < 2; ++i) {
+          place[i] = from && 2 * pair + i < C ? from[tap * C + 2 * pair + i] : int8_t(0);
+          sum += place[i];
+        }
+    static_cast<int32_t*>(to)[k] = (kMiddle - zero) * sum;
+  }
+};
+
+// Transformed pixels of a chunk as words [position][tile][channel].
+struct Pixels {
+  int64_t tiles, channels;  // channels in whole vectors
+  int16_t* data = nullptr;
+
+  // Of a position: an odd number of cache lines, so that those of a tile fall into different cache sets.
+  int64_t stride() const { return ((tiles * channels + 31) / 32 | 1) * 32; }
+  size_t bytes() const { return static_cast<size_t>(kPositions * stride()) * sizeof(int16_t); }
+};
+
+template <class D>
+class ExactWinograd {
+ public:
+  explicit ExactWinograd(const Int8Conv& conv)
+      : conv_(conv),
+        g_(conv.g),
+        image_(tiles_of(g_)),
+        panels_{g_.K, g_.C, conv.x_zero},
+        channels_(ceil_div(g_.C, kWords) * kWords),
+        border_(static_cast<size_t>(channels_)) {}
+
+  void run() {
+    weights_ = conv_.prepared.block(cat("int8 taps for ", D::kName), panels_.bytes(),
+                                    [&](void* to) { panels_.pack(conv_.weight, to); });
+    std::fill_n(border_.template as<uint8_t>(), channels_, static_cast<uint8_t>(conv_.x_zero));
+    const int64_t tile_bytes = kPositions * (2 * channels_ + 4 * kInt8Width);
+    const int64_t room = std::clamp<int64_t>(kChunkBytes / tile_bytes, 24, kMostTiles);
+    const int64_t filters = ceil_div(g_.K, kInt8Width);
+    if (const int64_t chunks = ceil_div(image_.tiles, room); chunks >= kOwnChunks) {
+      parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const TileRange tiles{i * image_.tiles / chunks, (i + 1) * image_.tiles / chunks};
+          Pixels v{tiles.count(), channels_};
+          const Scratch memory(v.bytes());
+          v.data = memory.as<int16_t>();
+          for (int64_t t = 0; t < v.tiles; ++t) transform_tile(tiles.begin + t, t, v);
+          for (int64_t panel = 0; panel < filters; ++panel) panel_of(tiles, v, panel * kInt8Width);
+        }
+      });
+      return;
+    }
+    const int64_t chunks = ceil_div(image_.tiles, kMostTiles);
+    for (int64_t i = 0; i < chunks; ++i) {
+      const TileRange tiles{i * image_.tiles / chunks, (i + 1) * image_.tiles / chunks};
+      Pixels v{tiles.count(), channels_};
+      const Scratch memory(v.bytes());
+      v.data = memory.as<int16_t>();
+      parallel_for(v.tiles, 4, [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) transform_tile(tiles.begin + t, t, v);
+      });
+      parallel_for(filters, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t panel = begin; panel < end; ++panel) panel_of(tiles, v, panel * kInt8Width);
+      });
+    }
+  }
+
+ private:
+  // -- pixels
+  void transform_tile(int64_t tile, int64_t t, const Pixels& v) const {
+    const TilePlace place = image_.at(tile);
+    const Target target(g_, place);
+    const uint8_t* pixels[kPositions];
+    for (int64_t i = 0; i < 6; ++i)
+      for (int64_t j = 0; j < 6; ++j) {
+        const int64_t h = target.h - g_.pad_top + i * g_.dil_h, w = target.w - g_.pad_left + j * g_.dil_w;
+        const bool inside = h >= 0 && h < g_.H && w >= 0 && w < g_.W;
+        pixels[i * 6 + j] =
+            inside ? conv_.x + ((target.n * g_.H + h) * g_.W + w) * g_.C : border_.template as<uint8_t>();
+      }
+    with_valid(place.rows, [&](auto rows) {
+      with_valid(place.columns, [&](auto columns) { transform_pixels<rows, columns>(pixels, t, v); });
+    });
+  }
+
+  template <int kRows, int kColumns>
+  void transform_pixels(const uint8_t* const (&pixels)[kPositions], int64_t t, const Pixels& v) const {
+    const int64_t stride = v.stride(), whole = g_.C / kWords * kWords;
+    int16_t* const to = v.data + t * channels_;
+    const auto run = [&](int64_t c, const auto& load) {
+      transform_rectangle<ExactSource<kRows>, ExactSource<kColumns>>(
+          [&](int i, int j) { return load(pixels[i * 6 + j] + c) - static_cast<int16_t>(kMiddle); },
+          [&](int i, int j, Words value) {
+            std::memcpy(to + position(kRows, kColumns, i, j) * stride + c, &value, sizeof value);
+          });
+    };
+    for (int64_t c = 0; c < whole; c += kWords) run(c, load_widened);
+    if (whole == g_.C) return;
+    if (whole > 0) return run(g_.C - kWords, load_widened);
+    run(0, [&](const uint8_t* p) {
+      uint8_t some[kWords] = {};
+      std::memcpy(some, p, static_cast<size_t>(g_.C));
+      return load_widened(some);
+    });
+  }
+
+  // -- weights
+  // Row kRow of the positions of a panel, [position][pair of channels][vector], `stride` bytes from one to the next.
+  template <int kRow, int kVecs>
+  void transform_row(const int8_t* taps, char* to, int64_t stride) const {
+    constexpr int64_t kVecTaps = 2 * kLanes;
+    for (int64_t pair = 0; pair < panels_.pairs; ++pair, taps += kTaps * kVecs * kVecTaps, to += kVecs * kVecBytes)
+#pragma GCC unroll 4
+      for (int vec = 0; vec < kVecs; ++vec) {
+        Words column[3], row[6];
+#pragma GCC unroll 3
+        for (int s = 0; s < 3; ++s) {
+          Words tap[3], all[6];
+#pragma GCC unroll 3
+          for (int r = 0; r < 3; ++r) tap[r] = (Words)D::weights(taps + ((r * 3 + s) * kVecs + vec) * kVecTaps);
+          ExactWeights::run(tap, all);
+          column[s] = all[kRow];
+        }
+        ExactWeights::run(column, row);
+#pragma GCC unroll 6
+        for (int j = 0; j < 6; ++j) std::memcpy(to + j * stride + vec * kVecBytes, &row[j], kVecBytes);
+      }
+  }
+
+  // -- products
+  template <int kVecs>
+  void multiply(TileRange tiles, const Pixels& v, const int8_t* taps, int32_t* sums) const {
+    const int64_t stride = panels_.pairs * kVecs * kVecBytes + 64, width = kVecs * kLanes;
+    const Scratch memory(static_cast<size_t>(6 * stride));
+    char* const u = memory.as<char>();
+    const auto row = [&]<int kRow>(std::integral_constant<int, kRow>) {
+      transform_row<kRow, kVecs>(taps, u, stride);
+      for (int j = 0; j < 6; ++j) {
+        const int64_t at = kRow * 6 + j;
+        const TileRange range = image_.with_position(tiles, kRow, j);
+        multiply_tiles<kVecs>(v.data + at * v.stride(), range, reinterpret_cast<const int8_t*>(u + j * stride),
+                              sums + at * v.tiles * width);
+      }
+    };
+    row(std::integral_constant<int, 0>());
+    row(std::integral_constant<int, 1>());
+    row(std::integral_constant<int, 2>());
+    row(std::integral_constant<int, 3>());
+    row(std::integral_constant<int, 4>());
+    row(std::integral_constant<int, 5>());
+  }
+
+  template <int kVecs>
+  void multiply_tiles(const int16_t* v, TileRange range, const int8_t* u, int32_t* sums) const {
+    static constexpr int32_t kNone[kInt8Width] = {};
+    const int64_t count = ceil_div(range.count(), kInt8TileRows);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = range.begin + i * range.count() / count,
+                    end = range.begin + (i + 1) * range.count() / count;
+      const char* rows[kInt8TileRows];
+      for (int64_t t = begin; t < end; ++t) rows[t - begin] = reinterpret_cast<const char*>(v + t * channels_);
+      const auto* next = reinterpret_cast<const int8_t*>(v + end * channels_);
+      int8_tile<OfWords<D>>(end - begin,
+                            kVecs)({rows, 1, panels_.pairs, u, kNone, next, sums + begin * kVecs * kLanes});
+    }
+  }
+
+  // -- y
+  void panel_of(TileRange tiles, const Pixels& v, int64_t k0) const {
+    const auto* weights = static_cast<const char*>(weights_->data());
+    const auto* taps = reinterpret_cast<const int8_t*>(weights + panels_.panel(k0));
+    const auto* start = reinterpret_cast<const int32_t*>(weights) + k0;
+    const auto run = [&]<int kVecs>(std::integral_constant<int, kVecs>) {
+      const Scratch memory(static_cast<size_t>(kPositions * v.tiles * kVecs * kLanes) * sizeof(int32_t));
+      auto* sums = memory.as<int32_t>();
+      multiply<kVecs>(tiles, v, taps, sums);
+      for (int64_t t = 0; t < v.tiles; ++t) {
+        const TilePlace place = image_.at(tiles.begin + t);
+        with_valid(place.rows, [&](auto rows) {
+          with_valid(place.columns, [&](auto columns) {
+            back<rows, columns, kVecs>(place, sums + t * kVecs * kLanes, v.tiles * kVecs * kLanes, start, k0);
+          });
+        });
+      }
+    };
+    with_vecs(panel_vecs<float>(g_.K, k0), run, std::make_integer_sequence<int, kPanelVecs>());
+  }
+
+  template <class Run, int... kVec>
+  static void with_vecs(int64_t vecs, const Run& run, std::integer_sequence<int, kVec...>) {
+    (void)((vecs == kVec + 1 && (run(std::integral_constant<int, kVec + 1>()), true)) || ...);
+  }
+
+  // The pixels of a tile: `sums` of its first position, those of the next `stride` behind.
+  template <int kRows, int kColumns, int kVecs>
+  void back(const TilePlace& place, const int32_t* sums, int64_t stride, const int32_t* start, int64_t k0) const {
+    constexpr uint32_t kFactor = ExactTarget<kRows>::kFactor * ExactTarget<kColumns>::kFactor;
+    constexpr int kShift = std::countr_zero(kFactor);
+    constexpr uint32_t kInverse = inverse(kFactor >> kShift);
+    constexpr int64_t kWidth = kVecs * kLanes;
+    alignas(kVecBytes) int32_t y[kRows * kColumns * kWidth];
+    for (int64_t k = 0; k < kWidth; k += kLanes) {
+      const Int32s from = load_int32s(start + k);
+      transform_rectangle<ExactTarget<kRows>, ExactTarget<kColumns>>(
+          [&](int i, int j) { return (UInt32s)load_int32s(sums + position(kRows, kColumns, i, j) * stride + k); },
+          [&](int i, int j, UInt32s value) {
+            store_int32s(wrapping_sum((Int32s)(value * kInverse) >> kShift, from), y + (i * kColumns + j) * kWidth + k);
+          });
+    }
+    const int64_t lanes = std::min(kWidth, g_.K - k0);
+    const Target target(g_, place);
+    for (int64_t i = 0; i < target.rows; ++i) {
+      const int64_t at = ((target.n * g_.P + target.h + i * g_.dil_h) * g_.Q + target.w) * g_.K + k0;
+      finish_rows(conv_.end, y + i * kColumns * kWidth, kWidth, target.columns, k0, lanes, at, g_.dil_w * g_.K);
+    }
+  }
+
+  // Of an odd number, modulo 2^32: each step of Newton's doubles the bits that are right.
+  static constexpr uint32_t inverse(uint32_t odd) {
+    uint32_t x = odd;
+    for (int i = 0; i < 4; ++i) x *= 2 - odd * x;
+    return x;
+  }
+
+  const Int8Conv& conv_;
+  const ConvGeometry& g_;
+  const TiledImage image_;
+  const TapPanels<D> panels_;
+  const int64_t channels_;  // in whole vectors of words
+  const Scratch border_;
+  std::shared_ptr<Storage> weights_;
+};
+
+}  // namespace
+
+bool winograd_int8_applies(const Int8Conv& conv) {
+  const ConvGeometry& g = conv.g;
+  return g.R == 3 && g.S == 3 && g.stride_h == 1 && g.stride_w == 1 && g.groups == 1 && g.N * g.P * g.Q > 0 &&
+         !conv.words() && g.C <= kMostChannels;
+}
+
+bool winograd_int8_pays(const Int8Conv& conv) {
+  if (!winograd_int8_applies(conv)) return false;
+  const ConvGeometry& g = conv.g;
+  const int64_t pixels = g.N * g.P * g.Q;
+  // Fewer pixels or channels do not make up for the transforms (measured on AVX2).
+  return g.C >= kLeastChannels && pixels >= kLeastPixels && 2 * tiles_of(g).products() <= kTaps * pixels;
+}
+
+void winograd_int8(const Int8Conv& conv, [[maybe_unused]] bool byte_dot) {
+#if defined(PADDOCK_BYTE_DOT)
+  if (byte_dot) return ExactWinograd<WordDot>(conv).run();
+#endif
+  ExactWinograd<WideningDot>(conv).run();
+}
+
+}  // namespace paddock::cpu
