@@ -25,6 +25,7 @@ from suites.engine.slim.sensitivity import measured
 from suites.engine.slim.sensitivity import write_table as write_sensitivity
 from suites.engine.slim.wishes import Wishes
 from suites.engine.train.training import train
+from suites.engine.weights.runs import run_at
 
 
 def distil(a: Namespace) -> int:
@@ -56,12 +57,12 @@ def prune(a: Namespace) -> int:
     if a.no_recovery and a.overrides:
         raise ConfigError("prune: -o would do nothing with --no-recovery, which trains nothing; leave it out")
     name = a.name or f"{a.run.name}_pruned"
-    small = a.runs / name
+    run, small = run_at(a.run), a.runs / name
     if a.resume and (small / "config.yml").is_file():
-        expect_cut_so(a.run, small, wishes)
+        expect_cut_so(run, small, wishes)
     else:
-        print(f"{small}: {prune_run(a.run, small, wishes, overwrite=a.overwrite)}")
-    runs = [(a.run.name, a.run), (f"{name}, cut", small)]
+        print(f"{small}: {prune_run(run, small, wishes, overwrite=a.overwrite)}")
+    runs = [(a.run.name, run), (f"{name}, cut", small)]
     if not a.no_recovery:
         if not _trained(a, small, f"{name}_recovered", a.overrides):
             return INTERRUPTED
@@ -81,17 +82,18 @@ def quantize(a: Namespace) -> int:
                 f"quantize: {listing(idle)} would do nothing with --mode dynamic, which measures nothing; leave it out"
             )
     static = replace(_static(a), **rounding_of(a))
-    entries = entries_of([(run.name, run) for run in a.run], modes, static)
+    runs = [(path.name, run_at(path)) for path in a.run]
+    entries = entries_of(runs, modes, static)
     if within_budget:
         budget = Budget(a.most_loss, a.most_time, a.threads, a.inputs, a.fastest)
-        for run in a.run:
+        for told, run in runs:
             with TemporaryDirectory(prefix="slim-") as folder:
                 how = within(run, static, budget, Path(folder))
             words = [f"--keep '{name}'" for name in how.keep] + [f"--sixteen '{name}'" for name in how.sixteen]
             said = f"{len(how.keep)} layers stay in float32, {len(how.sixteen)} read 16 bits"
-            print(f"{run.name}: {': '.join([said, ' '.join(words)] if words else [said])}")
+            print(f"{told}: {': '.join([said, ' '.join(words)] if words else [said])}")
             name = "fastest" if a.most_loss is None and a.most_time is None else "within the budget"
-            entries.append(Entry(f"{run.name}, int8 {name}", run, how))
+            entries.append(Entry(f"{told}, int8 {name}", run, how))
     return _table(a, entries, _slower)
 
 
@@ -111,7 +113,7 @@ def _slower(a: Namespace, entries: Sequence[Entry], rows: Sequence[Row]) -> list
 
 def sensitivity(a: Namespace) -> int:
     """Tell which layers lose most in 8 bits."""
-    rows = measured(a.run, _static(a), sixteen=True)
+    rows = measured(run_at(a.run), _static(a), sixteen=True)
     write_sensitivity(rows, a.output / "sensitivity")
     print(sensitivity_markdown(rows))
     said = "`--keep NAME` leaves a layer in float32, `--sixteen NAME` gives it 16 bits to read"
@@ -134,7 +136,7 @@ def compare(a: Namespace) -> int:
     runs = []
     for word in a.run:
         name, _, path = word.rpartition("=")
-        runs.append((name or Path(path).name, Path(path)))
+        runs.append((name or Path(path).name, run_at(Path(path))))
     return _table(a, entries_of(runs, a.int8))
 
 

@@ -129,6 +129,11 @@ class DepthwiseRows {
     const int64_t step = grid_.step_w * grid_.source_c;
     for (int t = 0; t < count_; ++t) {
       const T *x = taps_[t].source + j * step + c, *w = taps_[t].weight + c;
+      // So many streams are more than processors follow by themselves. (Not tried with wider vectors.)
+      if constexpr (kWhole && kCount > 1 && kVecRegisters == 16) {
+        __builtin_prefetch(x + 2 * kVecs * V::kSize);
+        __builtin_prefetch(x + (kCount - 1) * step + 2 * kVecs * V::kSize);
+      }
       V weight[kVecs];
 #pragma GCC unroll 4
       for (int v = 0; v < kVecs; ++v) weight[v] = load<kWhole>(w + v * V::kSize, lanes);

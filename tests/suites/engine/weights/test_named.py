@@ -96,6 +96,9 @@ def test_infer_fetches_a_named_model_only_when_told_and_answers_with_its_classes
         "index build mine photo.png --output out",
         "eval mine_config.yml",
         "slim quantize mine",
+        "slim sensitivity mine",
+        "slim prune mine --multiple 8",
+        "slim compare a=mine",
     ],
 )
 def test_every_command_that_names_weights_takes_the_advice_to_add_fetch(mine, capsys, command):
