@@ -289,11 +289,11 @@ void round_to_words(const Int8Conv& conv, int64_t n, int16_t* to) {
     fail(ErrorKind::kNumerics, "quantized_conv2d: x holds a NaN, which 16 bits have no number for");
 }
 
-void note_implementation(const Int8Conv& conv) {
+void note_algorithm(const Int8Conv& conv) {
   const Way way = way_of(conv);
-  if (way.winograd) return paddock::note_implementation("exact Winograd");
+  if (way.winograd) return note_implementation("exact Winograd");
   const char* products = name_of_products(conv, way.byte_dot);
-  is_depthwise(conv.g) ? paddock::note_implementation("depthwise, ", products) : paddock::note_implementation(products);
+  is_depthwise(conv.g) ? note_implementation("depthwise, ", products) : note_implementation(products);
 }
 
 void conv2d_int8(const Int8Conv& conv) {

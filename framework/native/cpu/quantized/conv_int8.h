@@ -28,7 +28,7 @@ struct Int8Conv {
 void conv2d_int8(const Int8Conv& conv);
 
 // Says how conv2d_int8 will go; looks at no data.
-void note_implementation(const Int8Conv& conv);
+void note_algorithm(const Int8Conv& conv);
 
 // One channel a group; `widening`: without dot products of bytes.
 void depthwise_int8(const Int8Conv& conv, bool widening);

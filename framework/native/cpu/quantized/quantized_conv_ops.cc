@@ -72,7 +72,7 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
                 static_cast<Int8Algorithm>(choice(c, "algorithm")),
                 c.prepared("weight")};
   if (c.in("x").dtype() == DType::kF32) conv.x_most = static_cast<int32_t>(c.attr<int64_t>("x_most"));
-  note_implementation(conv);
+  note_algorithm(conv);
   std::optional<UnsignedInput> x;
   if (conv.words()) {
     conv.x32 = c.in("x").data<float>();

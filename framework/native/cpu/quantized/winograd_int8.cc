@@ -99,36 +99,31 @@ class ExactWinograd {
     std::fill_n(border_.template as<uint8_t>(), channels_, static_cast<uint8_t>(conv_.x_zero));
     const int64_t tile_bytes = kPositions * (2 * channels_ + 4 * kInt8Width);
     const int64_t room = std::clamp<int64_t>(kChunkBytes / tile_bytes, 24, kMostTiles);
-    const int64_t filters = ceil_div(g_.K, kInt8Width);
-    if (const int64_t chunks = ceil_div(image_.tiles, room); chunks >= kOwnChunks) {
+    const bool own = image_.tiles > (kOwnChunks - 1) * room;
+    const int64_t chunks = ceil_div(image_.tiles, own ? room : kMostTiles);
+    const auto run = [&](int64_t i) { chunk_of({i * image_.tiles / chunks, (i + 1) * image_.tiles / chunks}); };
+    if (!own)
+      for (int64_t i = 0; i < chunks; ++i) run(i);
+    else
       parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const TileRange tiles{i * image_.tiles / chunks, (i + 1) * image_.tiles / chunks};
-          Pixels v{tiles.count(), channels_};
-          const Scratch memory(v.bytes());
-          v.data = memory.as<int16_t>();
-          for (int64_t t = 0; t < v.tiles; ++t) transform_tile(tiles.begin + t, t, v);
-          for (int64_t panel = 0; panel < filters; ++panel) panel_of(tiles, v, panel * kInt8Width);
-        }
+        for (int64_t i = begin; i < end; ++i) run(i);
       });
-      return;
-    }
-    const int64_t chunks = ceil_div(image_.tiles, kMostTiles);
-    for (int64_t i = 0; i < chunks; ++i) {
-      const TileRange tiles{i * image_.tiles / chunks, (i + 1) * image_.tiles / chunks};
-      Pixels v{tiles.count(), channels_};
-      const Scratch memory(v.bytes());
-      v.data = memory.as<int16_t>();
-      parallel_for(v.tiles, 4, [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) transform_tile(tiles.begin + t, t, v);
-      });
-      parallel_for(filters, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t panel = begin; panel < end; ++panel) panel_of(tiles, v, panel * kInt8Width);
-      });
-    }
   }
 
  private:
+  // Within a task of chunks the loops run in it.
+  void chunk_of(TileRange tiles) const {
+    Pixels v{tiles.count(), channels_};
+    const Scratch memory(v.bytes());
+    v.data = memory.as<int16_t>();
+    parallel_for(v.tiles, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) transform_tile(tiles.begin + t, t, v);
+    });
+    parallel_for(ceil_div(g_.K, kInt8Width), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t panel = begin; panel < end; ++panel) panel_of(tiles, v, panel * kInt8Width);
+    });
+  }
+
   // -- pixels
   void transform_tile(int64_t tile, int64_t t, const Pixels& v) const {
     const TilePlace place = image_.at(tile);
@@ -196,7 +191,7 @@ class ExactWinograd {
     const int64_t stride = panels_.pairs * kVecs * kVecBytes + 64, width = kVecs * kLanes;
     const Scratch memory(static_cast<size_t>(6 * stride));
     char* const u = memory.as<char>();
-    const auto row = [&]<int kRow>(std::integral_constant<int, kRow>) {
+    for_rows_of_positions([&]<int kRow>(std::integral_constant<int, kRow>) {
       transform_row<kRow, kVecs>(taps, u, stride);
       for (int j = 0; j < 6; ++j) {
         const int64_t at = kRow * 6 + j;
@@ -204,13 +199,7 @@ class ExactWinograd {
         multiply_tiles<kVecs>(v.data + at * v.stride(), range, reinterpret_cast<const int8_t*>(u + j * stride),
                               sums + at * v.tiles * width);
       }
-    };
-    row(std::integral_constant<int, 0>());
-    row(std::integral_constant<int, 1>());
-    row(std::integral_constant<int, 2>());
-    row(std::integral_constant<int, 3>());
-    row(std::integral_constant<int, 4>());
-    row(std::integral_constant<int, 5>());
+    });
   }
 
   template <int kVecs>

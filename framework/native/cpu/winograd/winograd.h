@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "cpu/conv/conv.h"
 #include "cpu/gemm/gemm_tile.h"
@@ -161,6 +162,14 @@ constexpr int place(int valid, int i) { return i == valid + 1 ? 5 : i; }
 constexpr int position(int valid_rows, int valid_columns, int i, int j) {
   return place(valid_rows, i) * 6 + place(valid_columns, j);
 }
+// Calls run(integral_constant) for the rows of positions, 0 to 5.
+template <class Run>
+PADDOCK_INLINE void for_rows_of_positions(Run run) {
+  [&]<int... kRow>(std::integer_sequence<int, kRow...>) {
+    (run(std::integral_constant<int, kRow>()), ...);
+  }(std::make_integer_sequence<int, 6>());
+}
+
 // Valid pixels below which a tile has no value at a place.
 constexpr int kPixelsNeeded[6] = {1, 1, 2, 3, 4, 1};
 

@@ -110,7 +110,7 @@ void fused_products(const TiledImage& image, const TileBlocks& v, const float* t
     const int64_t begin = i * C / chunks, end = (i + 1) * C / chunks, lines = end - begin;
     const float* chunk = taps + begin * kTapVectors * V::kSize;
     const float* following = i + 1 < chunks ? taps + end * kTapVectors * V::kSize : next ? next : chunk;
-    const auto row = [&]<int kRow>(std::integral_constant<int, kRow>) {
+    for_rows_of_positions([&]<int kRow>(std::integral_constant<int, kRow>) {
       const TileRange range = image.with_position({0, 4}, kRow, 0), wide = image.with_position({0, 4}, kRow, 4);
       RowStep s{};
       s.v_tile = v.columns(0);
@@ -124,13 +124,7 @@ void fused_products(const TiledImage& image, const TileBlocks& v, const float* t
       s.first = i == 0;
       s.last = i + 1 == chunks;
       if constexpr (kVecRegisters == 32) row_of_positions<kRow>(range.count(), wide.count(), s);
-    };
-    row(std::integral_constant<int, 0>());
-    row(std::integral_constant<int, 1>());
-    row(std::integral_constant<int, 2>());
-    row(std::integral_constant<int, 3>());
-    row(std::integral_constant<int, 4>());
-    row(std::integral_constant<int, 5>());
+    });
   }
 }
 
