@@ -17,7 +17,7 @@ constexpr int kTaps = 9;
 constexpr int32_t kMiddle = 128;            // taken from pixels, so that transformed ones are words
 constexpr int64_t kMostChannels = 3640;     // 128 * 128 * 9 times as many are below 2^29
 constexpr int64_t kChunkBytes = 384 << 10;  // transformed pixels and sums of a chunk of tiles, in the L2 cache
-constexpr int64_t kMostTiles = 66;          // of a chunk: 11 tiles of registers
+constexpr int64_t kLeastTiles = 12, kMostTiles = 66;  // of a task
 constexpr int64_t kLeastChannels = std::max<int64_t>(16, kWords), kLeastPixels = 40;
 constexpr int64_t kOwnChunks = 4;  // from so many on each task takes whole chunks
 
@@ -72,14 +72,15 @@ struct TapPanels {
   }
 };
 
-// Transformed pixels of a chunk as words [position][tile][channel].
+// Transformed pixels of some tiles as words [position][tile][channel].
 struct Pixels {
   int64_t tiles, channels;  // channels in whole vectors
+  // Of a position: an odd number of cache lines, so that those of a tile fall into different cache sets.
+  int64_t stride = ((tiles * channels + 31) / 32 | 1) * 32;
   int16_t* data = nullptr;
 
-  // Of a position: an odd number of cache lines, so that those of a tile fall into different cache sets.
-  int64_t stride() const { return ((tiles * channels + 31) / 32 | 1) * 32; }
-  size_t bytes() const { return static_cast<size_t>(kPositions * stride()) * sizeof(int16_t); }
+  size_t bytes() const { return static_cast<size_t>(kPositions * stride) * sizeof(int16_t); }
+  Pixels part(TileRange range) const { return {range.count(), channels, stride, data + range.begin * channels}; }
 };
 
 template <class D>
@@ -99,28 +100,34 @@ class ExactWinograd {
     std::fill_n(border_.template as<uint8_t>(), channels_, static_cast<uint8_t>(conv_.x_zero));
     const int64_t tile_bytes = kPositions * (2 * channels_ + 4 * kInt8Width);
     const int64_t room = std::clamp<int64_t>(kChunkBytes / tile_bytes, 24, kMostTiles);
-    const bool own = image_.tiles > (kOwnChunks - 1) * room;
-    const int64_t chunks = ceil_div(image_.tiles, own ? room : kMostTiles);
-    const auto run = [&](int64_t i) { chunk_of({i * image_.tiles / chunks, (i + 1) * image_.tiles / chunks}); };
-    if (!own)
-      for (int64_t i = 0; i < chunks; ++i) run(i);
-    else
-      parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) run(i);
-      });
+    if (image_.tiles <= (kOwnChunks - 1) * room) return part_of({0, image_.tiles}, num_threads());
+    const int64_t chunks = ceil_div(image_.tiles, room);
+    parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) part_of(share(i, chunks, image_.tiles), 1);
+    });
   }
 
  private:
-  // Within a task of chunks the loops run in it.
-  void chunk_of(TileRange tiles) const {
+  static TileRange share(int64_t i, int64_t parts, int64_t tiles) {
+    return {i * tiles / parts, (i + 1) * tiles / parts};
+  }
+
+  // These tiles by so many threads; within a task the loops run in it.
+  void part_of(TileRange tiles, int64_t threads) const {
     Pixels v{tiles.count(), channels_};
     const Scratch memory(v.bytes());
     v.data = memory.as<int16_t>();
     parallel_for(v.tiles, 4, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) transform_tile(tiles.begin + t, t, v);
     });
-    parallel_for(ceil_div(g_.K, kInt8Width), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) panel_of(tiles, v, panel * kInt8Width);
+    // Enough tasks for the threads. Each transforms its weights, which pays for twelve tiles.
+    const int64_t filters = ceil_div(g_.K, kInt8Width), wanted = ceil_div(2 * threads, filters);
+    const int64_t parts = std::clamp(wanted, ceil_div(v.tiles, kMostTiles), ceil_div(v.tiles, kLeastTiles));
+    parallel_for(filters * parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const TileRange own = share(i % parts, parts, v.tiles);
+        panel_of({tiles.begin + own.begin, tiles.begin + own.end}, v.part(own), i / parts * kInt8Width);
+      }
     });
   }
 
@@ -143,7 +150,7 @@ class ExactWinograd {
 
   template <int kRows, int kColumns>
   void transform_pixels(const uint8_t* const (&pixels)[kPositions], int64_t t, const Pixels& v) const {
-    const int64_t stride = v.stride(), whole = g_.C / kWords * kWords;
+    const int64_t stride = v.stride, whole = g_.C / kWords * kWords;
     int16_t* const to = v.data + t * channels_;
     const auto run = [&](int64_t c, const auto& load) {
       transform_rectangle<ExactSource<kRows>, ExactSource<kColumns>>(
@@ -196,7 +203,7 @@ class ExactWinograd {
       for (int j = 0; j < 6; ++j) {
         const int64_t at = kRow * 6 + j;
         const TileRange range = image_.with_position(tiles, kRow, j);
-        multiply_tiles<kVecs>(v.data + at * v.stride(), range, reinterpret_cast<const int8_t*>(u + j * stride),
+        multiply_tiles<kVecs>(v.data + at * v.stride, range, reinterpret_cast<const int8_t*>(u + j * stride),
                               sums + at * v.tiles * width);
       }
     });
