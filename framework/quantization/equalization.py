@@ -10,7 +10,7 @@ they grow, at most until HEADROOM times their largest value reaches 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,10 +62,10 @@ def equalize(
     if not pairs and not report.missed:
         report.missed.append("no two layers stand behind each other, so nothing is equalised")
     if pairs:
-        seen = observe(new, [p.first.op.outputs[0] for p in pairs], calibration, Channels)
-        pairs = [pair for pair in pairs if len(seen[pair.first.op.outputs[0]].lows)]  # else it had no rows at all
+        seen = observe(new, [op.outputs[0] for p in pairs for op in p.first.ops], calibration, Channels)
         for pair in pairs:
-            pair.look(seen[pair.first.op.outputs[0]], by)
+            pair.look(Channels.joined(seen[op.outputs[0]] for op in pair.first.ops), by)
+        pairs = [pair for pair in pairs if pair.has_rows]
         _balance(pairs)
         for pair in pairs:
             pair.finish(report, absorb)
@@ -75,10 +75,15 @@ def equalize(
 
 
 class _Layer:
-    """A conv2d or matmul with weights of its own, as float64 [K, R, S, C/groups] until they are written."""
+    """A conv2d or matmul, as float64 [K, R, S, C/groups] until it is written.
 
-    def __init__(self, program: Program, op: Operation) -> None:
-        self.op = op
+    Attributes:
+        ops: its calls; several where a layer is called again, as on a mirror image.
+    """
+
+    def __init__(self, program: Program, ops: Sequence[Operation]) -> None:
+        self.ops, self.op = tuple(ops), ops[0]
+        op = self.op
         assert op.inputs[1] is not None
         w = array_of(program, op.inputs[1])
         self._turned = op.name == "matmul" and not op.attr("transpose_b")
@@ -109,14 +114,17 @@ class _Layer:
         assert weight is not None
         if self.op.name == "matmul":
             w = w[:, 0, 0, :].T if self._turned else w[:, 0, 0, :]
-        self.op.inputs[1] = constant_of(program, np.ascontiguousarray(w.astype(np.float32)), weight.name)
-        if self.bias is None:
-            return
+        made = constant_of(program, np.ascontiguousarray(w.astype(np.float32)), weight.name)
         place = [a["name"] for a in self.op.info.inputs].index("bias")
-        self.op.inputs += [None] * (place + 1 - len(self.op.inputs))
-        old = self.op.inputs[place]
-        name = old.name if old is not None else None
-        self.op.inputs[place] = constant_of(program, self.bias.astype(np.float32), name)
+        old = self.op.input("bias")
+        bias = old
+        if self.bias is not None:
+            bias = constant_of(program, self.bias.astype(np.float32), old.name if old is not None else None)
+        for op in self.ops:
+            op.inputs[1] = made
+            if bias is not None:
+                op.inputs += [None] * (place + 1 - len(op.inputs))
+                op.inputs[place] = bias
 
 
 @dataclass(eq=False)
@@ -133,6 +141,7 @@ class _Pair:
 
     def look(self, seen: Channels, by: str) -> None:
         self._seen, self._by = seen, by
+        self.has_rows = len(seen.lows) > 0
         self.scale = np.ones(len(self.first.w))  # that the channels are divided by
 
     def step(self) -> float:
@@ -187,16 +196,9 @@ def _balance(pairs: Sequence[_Pair]) -> None:
 
 
 def _pairs(program: Program, report: PassReport) -> list[_Pair]:
+    """Layers behind each other. Those that are called again count where all calls of both are such a pair."""
     readers, users = DataReaders(program), program.users()
-    layers: dict[Operation, _Layer] = {}
-    shared: set[tuple[Value | None, Value | None]] = set()
-    found = []
-
-    def layer(op: Operation) -> _Layer:
-        if op not in layers:
-            layers[op] = _Layer(program, op)
-        return layers[op]
-
+    calls: dict[tuple[Value, Value], list[tuple[Operation, Operation, list[Operation]]]] = {}
     for op in program.block:
         if not _is_layer(program, op):
             continue
@@ -208,18 +210,41 @@ def _pairs(program: Program, report: PassReport) -> list[_Pair]:
             continue
         if follower.input("residual") is v:
             continue
-        weights = op.inputs[1], follower.inputs[1]
-        if any(w is not None and len(users[w]) > 1 for w in weights):
-            if weights not in shared:
-                report.missed.append(f"{chain_of(op, follower)} not equalised: other layers share their weights")
-            shared.add(weights)
-        elif op.input("residual") is not None:
+        calls.setdefault((_weight(op), _weight(follower)), []).append((op, follower, between))
+    layers: dict[Value, _Layer] = {}
+
+    def layer(ops: Sequence[Operation]) -> _Layer:
+        if _weight(ops[0]) not in layers:
+            layers[_weight(ops[0])] = _Layer(program, ops)
+        return layers[_weight(ops[0])]
+
+    found = []
+    for met in calls.values():
+        op, follower, between = met[0]
+        firsts, seconds = [first for first, _, _ in met], [second for _, second, _ in met]
+        if not (_are_one(firsts, users) and _are_one(seconds, users)):
+            report.missed.append(f"{chain_of(op, follower)} not equalised: other layers share their weights")
+        elif any(first.input("residual") is not None for first in firsts):
             report.missed.append(f"{chain_of(op, follower)} not equalised: a residual joins between")
         elif op.attr("activation") not in ("none", "relu", "leaky_relu", "relu6"):
             report.missed.append(f"{chain_of(op, follower)} not equalised: {op.attr('activation')} lets no factor pass")
         else:
-            found.append(_Pair(layer(op), layer(follower), between))
+            found.append(_Pair(layer(firsts), layer(seconds), between))
     return found
+
+
+def _are_one(ops: Sequence[Operation], users: Mapping[Value, Sequence[Operation]]) -> bool:
+    """Whether these are all calls of one layer: of its weights, with one bias and the same attributes."""
+    first = ops[0]
+    return set(users[_weight(first)]) == set(ops) and all(
+        op.name == first.name and op.attrs == first.attrs and op.input("bias") is first.input("bias") for op in ops
+    )
+
+
+def _weight(op: Operation) -> Value:
+    weight = op.inputs[1]
+    assert weight is not None
+    return weight
 
 
 def _is_layer(program: Program, op: Operation) -> bool:

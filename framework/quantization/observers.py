@@ -7,7 +7,7 @@ value to which value 8 bits reach; by `abs_max` that is from the lowest to the h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -114,6 +114,15 @@ class Channels:
         self._totals = self._squares = np.zeros(0)
         self._rows = 0
 
+    @classmethod
+    def joined(cls, parts: Iterable[Channels]) -> Channels:
+        """What one would have seen of all that these saw."""
+        whole = cls()
+        for part in parts:
+            if part._rows:
+                whole._take((part._totals, part._squares), (part.lows, part.highs), part._rows)
+        return whole
+
     def add(self, x: np.ndarray) -> None:
         """Takes in one batch's values [..., C], all finite."""
         rows = x.reshape(-1, x.shape[-1])
@@ -121,12 +130,15 @@ class Channels:
             return
         sums = rows.sum(axis=0, dtype=np.float64), np.einsum("rc,rc->c", rows, rows, dtype=np.float64)
         ends = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+        self._take(sums, ends, len(rows))
+
+    def _take(self, sums: tuple[np.ndarray, np.ndarray], ends: tuple[np.ndarray, np.ndarray], rows: int) -> None:
         if self._rows:
             sums = self._totals + sums[0], self._squares + sums[1]
             ends = np.minimum(self.lows, ends[0]), np.maximum(self.highs, ends[1])
         self._totals, self._squares = sums
         self.lows, self.highs = ends
-        self._rows += len(rows)
+        self._rows += rows
 
     @property
     def largest(self) -> np.ndarray:

@@ -227,12 +227,31 @@ def test_branches_other_activations_and_shared_weights_are_left_alone(f):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_shared_weights_are_told_once():
+def test_weights_that_another_layer_shares_are_told():
+    told = [line for line in report(equalize(traced(shared, X), [[X]])).missed if "share their weights" in line]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("activation", list(ACTIVATIONS))
+def test_layers_that_are_called_again_are_equalised_once_by_all_that_they_saw(activation):
     """As where a network looks at a picture and at its mirror image."""
-    once = network(ops.relu)
-    got = equalize(traced(lambda x: once(x) + once(ops.flip(x, axes=(2,))), X), [[X]])
-    told = [line for line in report(got).missed if "other layers share their weights" in line]
-    assert len(told) == 2 and not report(got).matched
+    once = network(ACTIVATIONS[activation])
+    whole = traced(lambda x: once(x) + once(ops.flip(x, axes=(2,))), X)
+    got = equalize(whole, [[X]])
+    alone = equalize(traced(once, X), [[np.concatenate([X, X[:, :, ::-1]])]])
+    assert len(report(got).matched) == len(report(alone).matched) == 2 and not report(got).missed
+    weights = [constants_of(p) for p in (got, alone)]
+    assert len(weights[0]) == len(weights[1])
+    for found, wanted in zip(*weights, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
+    (found,), (wanted,) = run(got, X), run(whole, X)
+    np.testing.assert_allclose(found, wanted, atol=2e-5 * np.abs(wanted).max())
+
+
+def constants_of(p):
+    """The constants that operations read, each once, in the order of their readers."""
+    read = dict.fromkeys(v for op in p.block for v in op.inputs if v is not None and v in p.constants)
+    return [p.constants[v].numpy() for v in read]
 
 
 def test_a_residual_between_is_told():
