@@ -130,6 +130,34 @@ def test_winograd_is_exact_for_the_largest_sums_it_takes(isa, extreme):
             np.testing.assert_array_equal(y[0, :, :, 1], taps * inside)
 
 
+@pytest.mark.parametrize("isa", _core.supported_isas())
+@pytest.mark.parametrize("far", [{"dilation": 30_000, "padding": 30_000}, {"stride": 30_000, "padding": 30_000}])
+def test_windows_that_reach_far_out_of_a_picture_cost_no_more_than_their_results(isa, far):
+    """A picture with its borders would have 10 GB, and there are 900 million remainders of such a dilation."""
+    rng = np.random.default_rng(3)
+    x, w = octets(rng, (1, 9, 8, 3), "uint8"), rng.integers(-128, 128, (5, 3, 3, 3)).astype(np.int8)
+    attrs = {"x_zero": 7, "dtype": "int32"} | far
+    with instruction_set(isa):
+        for way in ("auto", "widening", "winograd"):
+            y = internal.quantized_conv2d(x, w, np.ones(5, F32), algorithm=way, **attrs).numpy()
+            np.testing.assert_array_equal(y, far_reference(x, w, **attrs))
+            each = internal.quantized_conv2d(x, w[:3, :, :, :1], np.ones(3, F32), groups=3, algorithm=way, **attrs)
+            own = np.where(np.eye(3, dtype=bool)[:, None, None], w[:3, :, :, :1], 0)
+            np.testing.assert_array_equal(each.numpy(), far_reference(x, own, **attrs))
+
+
+def far_reference(x, weight, x_zero, dtype, padding, stride=1, dilation=1):
+    """Sums of windows whose taps may lie far outside, where the picture is 0."""
+    (_, height, width, _), taps = x.shape, np.arange(3) * dilation - padding
+    p, q = ((n + 2 * padding - 2 * dilation - 1) // stride + 1 for n in (height, width))
+    y = np.zeros((1, p, q, len(weight)), dtype)
+    for i, j, r, s in np.ndindex(p, q, 3, 3):
+        h, v = i * stride + taps[r], j * stride + taps[s]
+        if 0 <= h < height and 0 <= v < width:
+            y[0, i, j] += weight[:, r, s].astype(np.int32) @ (x[0, h, v].astype(np.int32) - x_zero)
+    return y
+
+
 def names_of(x, weight, **attrs):
     """The ways that a convolution says it went."""
     with Profile() as profile:

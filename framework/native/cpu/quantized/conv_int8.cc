@@ -19,6 +19,13 @@ constexpr int64_t kTasksWanted = 32;          // enough to even out the threads 
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
 constexpr int64_t kCopy = 16;                 // bytes that a short copy moves at a time
 
+// Whether the image with the borders that windows reach is not much larger than without.
+bool has_small_borders(const ConvGeometry& g) {
+  const int64_t height = (g.P - 1) * g.stride_h + (g.R - 1) * g.dil_h + 1,
+                width = (g.Q - 1) * g.stride_w + (g.S - 1) * g.dil_w + 1;
+  return height <= 4 * g.H + 64 && width <= 4 * g.W + 64;
+}
+
 template <class D>
 class PixelProduct {
   using Row = typename D::Row;
@@ -29,7 +36,8 @@ class PixelProduct {
         g_(conv.g),
         channels_(g_.C / g_.groups),
         filters_(g_.K / g_.groups),
-        in_rows_(sizeof(Row) > 1 && !conv.words() && channels_ % D::kGroup != 0 && g_.groups == 1 && g_.dil_w == 1),
+        in_rows_(sizeof(Row) > 1 && !conv.words() && channels_ % D::kGroup != 0 && g_.groups == 1 && g_.dil_w == 1 &&
+                 has_small_borders(g_)),
         gathered_(channels_ % D::kGroup != 0 && !in_rows_),
         height_(in_rows_ ? (g_.P - 1) * g_.stride_h + (g_.R - 1) * g_.dil_h + 1 : g_.H),
         width_(in_rows_ ? (g_.Q - 1) * g_.stride_w + g_.S : g_.W),
@@ -253,7 +261,7 @@ class PixelProduct {
 // How a convolution is computed.
 struct Way {
   bool byte_dot;  // by the processor's dot products of bytes, or of words beside them
-  bool winograd;
+  bool winograd, depthwise;
 };
 
 Way way_of(const Int8Conv& conv) {
@@ -263,8 +271,10 @@ Way way_of(const Int8Conv& conv) {
   constexpr bool has_dot = false;
 #endif
   const bool byte_dot = has_dot && conv.algorithm != Int8Algorithm::kWidening;
-  if (conv.algorithm == Int8Algorithm::kWinograd) return {byte_dot, winograd_int8_applies(conv)};
-  return {byte_dot, conv.algorithm == Int8Algorithm::kAuto && !has_dot && winograd_int8_pays(conv)};
+  // Rows of windows are interleaved with their borders; what reaches far out is gathered.
+  if (is_depthwise(conv.g)) return {byte_dot, false, has_small_borders(conv.g)};
+  if (conv.algorithm == Int8Algorithm::kWinograd) return {byte_dot, winograd_int8_applies(conv), false};
+  return {byte_dot, conv.algorithm == Int8Algorithm::kAuto && !has_dot && winograd_int8_pays(conv), false};
 }
 
 const char* name_of_products([[maybe_unused]] const Int8Conv& conv, [[maybe_unused]] bool byte_dot) {
@@ -293,12 +303,12 @@ void note_algorithm(const Int8Conv& conv) {
   const Way way = way_of(conv);
   if (way.winograd) return note_implementation("exact Winograd");
   const char* products = name_of_products(conv, way.byte_dot);
-  is_depthwise(conv.g) ? note_implementation("depthwise, ", products) : note_implementation(products);
+  way.depthwise ? note_implementation("depthwise, ", products) : note_implementation(products);
 }
 
 void conv2d_int8(const Int8Conv& conv) {
   const Way way = way_of(conv);
-  if (is_depthwise(conv.g)) return depthwise_int8(conv, !way.byte_dot);
+  if (way.depthwise) return depthwise_int8(conv, !way.byte_dot);
   if (way.winograd) return winograd_int8(conv, way.byte_dot);
 #if defined(PADDOCK_BYTE_DOT)
   if (way.byte_dot) return conv.words() ? PixelProduct<WordDot>(conv).run() : PixelProduct<ImageDot>(conv).run();

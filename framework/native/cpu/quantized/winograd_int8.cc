@@ -21,9 +21,13 @@ constexpr int64_t kLeastTiles = 12, kMostTiles = 66;  // of a task
 constexpr int64_t kLeastChannels = std::max<int64_t>(16, kWords), kLeastPixels = 40;
 constexpr int64_t kOwnChunks = 4;  // from so many on each task takes whole chunks
 
-// Windows of a dilated kernel that meet lie a whole number of dilations apart: as if each remainder were an image.
+// Windows of a dilated kernel that meet lie a whole number of dilations apart: as if each remainder were an image. So
+// many remainders have a pixel:
+int64_t remainders_h(const ConvGeometry& g) { return std::min(g.dil_h, g.P); }
+int64_t remainders_w(const ConvGeometry& g) { return std::min(g.dil_w, g.Q); }
+
 TiledImage tiles_of(const ConvGeometry& g) {
-  const int64_t images = g.N * g.dil_h * g.dil_w;
+  const int64_t images = g.N * remainders_h(g) * remainders_w(g);
   return {images, g.H, g.W, g.C, ceil_div(g.P, g.dil_h), ceil_div(g.Q, g.dil_w), g.K, 0, 0};
 }
 
@@ -32,9 +36,9 @@ struct Target {
   int64_t n, h, w, rows, columns;
 
   Target(const ConvGeometry& g, const TilePlace& place)
-      : n(place.n / (g.dil_h * g.dil_w)),
-        h(place.h * g.dil_h + place.n / g.dil_w % g.dil_h),
-        w(place.w * g.dil_w + place.n % g.dil_w),
+      : n(place.n / (remainders_h(g) * remainders_w(g))),
+        h(place.h * g.dil_h + place.n / remainders_w(g) % remainders_h(g)),
+        w(place.w * g.dil_w + place.n % remainders_w(g)),
         rows(std::clamp<int64_t>(ceil_div(g.P - h, g.dil_h), 0, place.rows)),
         columns(std::clamp<int64_t>(ceil_div(g.Q - w, g.dil_w), 0, place.columns)) {}
 };
