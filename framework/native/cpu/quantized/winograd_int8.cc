@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kLanes = Vec<float>::kSize;
 constexpr int64_t kWords = kVecBytes / 2;  // of a vector
 constexpr int kTaps = 9;
+constexpr int64_t kVecTaps = 2 * kLanes;    // a tap of a pair of channels and a vector of filters, in bytes
 constexpr int32_t kMiddle = 128;            // taken from pixels, so that transformed ones are words
 constexpr int64_t kMostChannels = 3640;     // 128 * 128 * 9 times as many are below 2^29
 constexpr int64_t kChunkBytes = 384 << 10;  // transformed pixels and sums of a chunk of tiles, in the L2 cache
@@ -43,9 +44,8 @@ struct Target {
         columns(std::clamp<int64_t>(ceil_div(g.Q - w, g.dil_w), 0, place.columns)) {}
 };
 
-// [K, 3, 3, C] weights as panels: what a filter's sums start with, then [pair of channels][tap][filter][channel] of
-// each panel.
-template <class D>
+// [K, 3, 3, C] weights as panels: what a filter's sums start with, then [pair of channels][vector of
+// filters][tap][filter][channel] of each panel.
 struct TapPanels {
   int64_t K, C;
   int32_t zero;  // what stands for 0 in x
@@ -63,14 +63,15 @@ struct TapPanels {
 
  private:
   void pack_filter(const int8_t* from, int64_t k, void* to) const {
-    const int64_t k0 = k / kInt8Width * kInt8Width, width = panel_vecs<float>(K, k0) * kLanes;
-    int8_t* place = static_cast<int8_t*>(to) + panel(k0) + (k - k0) * 2;
+    const int64_t k0 = k / kInt8Width * kInt8Width, vecs = panel_vecs<float>(K, k0);
+    int8_t* const place = static_cast<int8_t*>(to) + panel(k0) + (k - k0) / kLanes * kTaps * kVecTaps + k % kLanes * 2;
     int32_t sum = 0;
     for (int64_t pair = 0; pair < pairs; ++pair)
-      for (int tap = 0; tap < kTaps; ++tap, place += 2 * width)
+      for (int64_t tap = 0; tap < kTaps; ++tap)
         for (int64_t i = 0; i < 2; ++i) {
-          place[i] = from && 2 * pair + i < C ? from[tap * C + 2 * pair + i] : int8_t(0);
-          sum += place[i];
+          const int8_t w = from && 2 * pair + i < C ? from[tap * C + 2 * pair + i] : int8_t(0);
+          place[(pair * vecs * kTaps + tap) * kVecTaps + i] = w;
+          sum += w;
         }
     static_cast<int32_t*>(to)[k] = (kMiddle - zero) * sum;
   }
@@ -87,11 +88,18 @@ struct Pixels {
   Pixels part(TileRange range) const { return {range.count(), channels, stride, data + range.begin * channels}; }
 };
 
-template <class D>
+// The end of a row of a tile, here once for all kinds of tiles.
+[[gnu::noinline]] void finish_row_of_tile(const Requantize& end, const int32_t* sums, int64_t width, int64_t pixels,
+                                          int64_t channel, int64_t lanes, int64_t at, int64_t stride) {
+  finish_rows(end, sums, width, pixels, channel, lanes, at, stride);
+}
+
 class ExactWinograd {
  public:
-  explicit ExactWinograd(const Int8Conv& conv)
+  // tile: gives the register tile of so many rows and vectors.
+  ExactWinograd(const Int8Conv& conv, Int8TileFn (*tile)(int64_t, int64_t))
       : conv_(conv),
+        tile_(tile),
         g_(conv.g),
         image_(tiles_of(g_)),
         panels_{g_.K, g_.C, conv.x_zero},
@@ -99,9 +107,8 @@ class ExactWinograd {
         border_(static_cast<size_t>(channels_)) {}
 
   void run() {
-    weights_ = conv_.prepared.block(cat("int8 taps for ", D::kName), panels_.bytes(),
-                                    [&](void* to) { panels_.pack(conv_.weight, to); });
-    std::fill_n(border_.template as<uint8_t>(), channels_, static_cast<uint8_t>(conv_.x_zero));
+    weights_ = conv_.prepared.block("int8 taps", panels_.bytes(), [&](void* to) { panels_.pack(conv_.weight, to); });
+    std::fill_n(border_.as<uint8_t>(), channels_, static_cast<uint8_t>(conv_.x_zero));
     const int64_t tile_bytes = kPositions * (2 * channels_ + 4 * kInt8Width);
     const int64_t room = std::clamp<int64_t>(kChunkBytes / tile_bytes, 24, kMostTiles);
     if (image_.tiles <= (kOwnChunks - 1) * room) return part_of({0, image_.tiles}, num_threads());
@@ -144,8 +151,7 @@ class ExactWinograd {
       for (int64_t j = 0; j < 6; ++j) {
         const int64_t h = target.h - g_.pad_top + i * g_.dil_h, w = target.w - g_.pad_left + j * g_.dil_w;
         const bool inside = h >= 0 && h < g_.H && w >= 0 && w < g_.W;
-        pixels[i * 6 + j] =
-            inside ? conv_.x + ((target.n * g_.H + h) * g_.W + w) * g_.C : border_.template as<uint8_t>();
+        pixels[i * 6 + j] = inside ? conv_.x + ((target.n * g_.H + h) * g_.W + w) * g_.C : border_.as<uint8_t>();
       }
     with_valid(place.rows, [&](auto rows) {
       with_valid(place.columns, [&](auto columns) { transform_pixels<rows, columns>(pixels, t, v); });
@@ -175,18 +181,16 @@ class ExactWinograd {
 
   // -- weights
   // Row kRow of the positions of a panel, [position][pair of channels][vector], `stride` bytes from one to the next.
-  template <int kRow, int kVecs>
-  void transform_row(const int8_t* taps, char* to, int64_t stride) const {
-    constexpr int64_t kVecTaps = 2 * kLanes;
-    for (int64_t pair = 0; pair < panels_.pairs; ++pair, taps += kTaps * kVecs * kVecTaps, to += kVecs * kVecBytes)
-#pragma GCC unroll 4
-      for (int vec = 0; vec < kVecs; ++vec) {
+  template <int kRow>
+  void transform_row(const int8_t* taps, int64_t vecs, char* to, int64_t stride) const {
+    for (int64_t pair = 0; pair < panels_.pairs; ++pair, to += vecs * kVecBytes)
+      for (int64_t vec = 0; vec < vecs; ++vec, taps += kTaps * kVecTaps) {
         Words column[3], row[6];
 #pragma GCC unroll 3
         for (int s = 0; s < 3; ++s) {
           Words tap[3], all[6];
 #pragma GCC unroll 3
-          for (int r = 0; r < 3; ++r) tap[r] = (Words)D::weights(taps + ((r * 3 + s) * kVecs + vec) * kVecTaps);
+          for (int r = 0; r < 3; ++r) tap[r] = (Words)WideningDot::weights(taps + (r * 3 + s) * kVecTaps);
           ExactWeights::run(tap, all);
           column[s] = all[kRow];
         }
@@ -197,24 +201,22 @@ class ExactWinograd {
   }
 
   // -- products
-  template <int kVecs>
-  void multiply(TileRange tiles, const Pixels& v, const int8_t* taps, int32_t* sums) const {
-    const int64_t stride = panels_.pairs * kVecs * kVecBytes + 64, width = kVecs * kLanes;
+  void multiply(TileRange tiles, const Pixels& v, const int8_t* taps, int64_t vecs, int32_t* sums) const {
+    const int64_t stride = panels_.pairs * vecs * kVecBytes + 64, width = vecs * kLanes;
     const Scratch memory(static_cast<size_t>(6 * stride));
     char* const u = memory.as<char>();
     for_rows_of_positions([&]<int kRow>(std::integral_constant<int, kRow>) {
-      transform_row<kRow, kVecs>(taps, u, stride);
+      transform_row<kRow>(taps, vecs, u, stride);
       for (int j = 0; j < 6; ++j) {
         const int64_t at = kRow * 6 + j;
         const TileRange range = image_.with_position(tiles, kRow, j);
-        multiply_tiles<kVecs>(v.data + at * v.stride, range, reinterpret_cast<const int8_t*>(u + j * stride),
-                              sums + at * v.tiles * width);
+        multiply_tiles(v.data + at * v.stride, range, reinterpret_cast<const int8_t*>(u + j * stride), vecs,
+                       sums + at * v.tiles * width);
       }
     });
   }
 
-  template <int kVecs>
-  void multiply_tiles(const int16_t* v, TileRange range, const int8_t* u, int32_t* sums) const {
+  void multiply_tiles(const int16_t* v, TileRange range, const int8_t* u, int64_t vecs, int32_t* sums) const {
     static constexpr int32_t kNone[kInt8Width] = {};
     const int64_t count = ceil_div(range.count(), kInt8TileRows);
     for (int64_t i = 0; i < count; ++i) {
@@ -223,8 +225,7 @@ class ExactWinograd {
       const char* rows[kInt8TileRows];
       for (int64_t t = begin; t < end; ++t) rows[t - begin] = reinterpret_cast<const char*>(v + t * channels_);
       const auto* next = reinterpret_cast<const int8_t*>(v + end * channels_);
-      int8_tile<OfWords<D>>(end - begin,
-                            kVecs)({rows, 1, panels_.pairs, u, kNone, next, sums + begin * kVecs * kLanes});
+      tile_(end - begin, vecs)({rows, 1, panels_.pairs, u, kNone, next, sums + begin * vecs * kLanes});
     }
   }
 
@@ -233,48 +234,41 @@ class ExactWinograd {
     const auto* weights = static_cast<const char*>(weights_->data());
     const auto* taps = reinterpret_cast<const int8_t*>(weights + panels_.panel(k0));
     const auto* start = reinterpret_cast<const int32_t*>(weights) + k0;
-    const auto run = [&]<int kVecs>(std::integral_constant<int, kVecs>) {
-      const Scratch memory(static_cast<size_t>(kPositions * v.tiles * kVecs * kLanes) * sizeof(int32_t));
-      auto* sums = memory.as<int32_t>();
-      multiply<kVecs>(tiles, v, taps, sums);
-      for (int64_t t = 0; t < v.tiles; ++t) {
-        const TilePlace place = image_.at(tiles.begin + t);
-        with_valid(place.rows, [&](auto rows) {
-          with_valid(place.columns, [&](auto columns) {
-            back<rows, columns, kVecs>(place, sums + t * kVecs * kLanes, v.tiles * kVecs * kLanes, start, k0);
-          });
+    const int64_t vecs = panel_vecs<float>(g_.K, k0), width = vecs * kLanes;
+    const Scratch memory(static_cast<size_t>(kPositions * v.tiles * width) * sizeof(int32_t));
+    auto* sums = memory.as<int32_t>();
+    multiply(tiles, v, taps, vecs, sums);
+    for (int64_t t = 0; t < v.tiles; ++t) {
+      const TilePlace place = image_.at(tiles.begin + t);
+      with_valid(place.rows, [&](auto rows) {
+        with_valid(place.columns, [&](auto columns) {
+          back<rows, columns>(place, sums + t * width, v.tiles * width, start, k0, width);
         });
-      }
-    };
-    with_vecs(panel_vecs<float>(g_.K, k0), run, std::make_integer_sequence<int, kPanelVecs>());
-  }
-
-  template <class Run, int... kVec>
-  static void with_vecs(int64_t vecs, const Run& run, std::integer_sequence<int, kVec...>) {
-    (void)((vecs == kVec + 1 && (run(std::integral_constant<int, kVec + 1>()), true)) || ...);
+      });
+    }
   }
 
   // The pixels of a tile: `sums` of its first position, those of the next `stride` behind.
-  template <int kRows, int kColumns, int kVecs>
-  void back(const TilePlace& place, const int32_t* sums, int64_t stride, const int32_t* start, int64_t k0) const {
+  template <int kRows, int kColumns>
+  void back(const TilePlace& place, const int32_t* sums, int64_t stride, const int32_t* start, int64_t k0,
+            int64_t width) const {
     constexpr uint32_t kFactor = ExactTarget<kRows>::kFactor * ExactTarget<kColumns>::kFactor;
     constexpr int kShift = std::countr_zero(kFactor);
     constexpr uint32_t kInverse = inverse(kFactor >> kShift);
-    constexpr int64_t kWidth = kVecs * kLanes;
-    alignas(kVecBytes) int32_t y[kRows * kColumns * kWidth];
-    for (int64_t k = 0; k < kWidth; k += kLanes) {
+    alignas(kVecBytes) int32_t y[kRows * kColumns * kInt8Width];
+    for (int64_t k = 0; k < width; k += kLanes) {
       const Int32s from = load_int32s(start + k);
       transform_rectangle<ExactTarget<kRows>, ExactTarget<kColumns>>(
           [&](int i, int j) { return (UInt32s)load_int32s(sums + position(kRows, kColumns, i, j) * stride + k); },
           [&](int i, int j, UInt32s value) {
-            store_int32s(wrapping_sum((Int32s)(value * kInverse) >> kShift, from), y + (i * kColumns + j) * kWidth + k);
+            store_int32s(wrapping_sum((Int32s)(value * kInverse) >> kShift, from), y + (i * kColumns + j) * width + k);
           });
     }
-    const int64_t lanes = std::min(kWidth, g_.K - k0);
+    const int64_t lanes = std::min(width, g_.K - k0);
     const Target target(g_, place);
     for (int64_t i = 0; i < target.rows; ++i) {
       const int64_t at = ((target.n * g_.P + target.h + i * g_.dil_h) * g_.Q + target.w) * g_.K + k0;
-      finish_rows(conv_.end, y + i * kColumns * kWidth, kWidth, target.columns, k0, lanes, at, g_.dil_w * g_.K);
+      finish_row_of_tile(conv_.end, y + i * kColumns * width, width, target.columns, k0, lanes, at, g_.dil_w * g_.K);
     }
   }
 
@@ -286,9 +280,10 @@ class ExactWinograd {
   }
 
   const Int8Conv& conv_;
+  Int8TileFn (*const tile_)(int64_t, int64_t);
   const ConvGeometry& g_;
   const TiledImage image_;
-  const TapPanels<D> panels_;
+  const TapPanels panels_;
   const int64_t channels_;  // in whole vectors of words
   const Scratch border_;
   std::shared_ptr<Storage> weights_;
@@ -312,9 +307,9 @@ bool winograd_int8_pays(const Int8Conv& conv) {
 
 void winograd_int8(const Int8Conv& conv, [[maybe_unused]] bool byte_dot) {
 #if defined(PADDOCK_BYTE_DOT)
-  if (byte_dot) return ExactWinograd<WordDot>(conv).run();
+  if (byte_dot) return ExactWinograd(conv, int8_tile<OfWords<WordDot>>).run();
 #endif
-  ExactWinograd<WideningDot>(conv).run();
+  ExactWinograd(conv, int8_tile<OfWords<WideningDot>>).run();
 }
 
 }  // namespace paddock::cpu
