@@ -147,7 +147,7 @@ def test_quantize_tells_of_slow_layers_and_leaves_them_in_float32(tmp_path, caps
         (("quantize", "RUN", "--most-time", "2"), "--most-time is 2; it is a share"),
         (
             ("quantize", "RUN", "--mode", "dynamic", "--adaround"),
-            "would do nothing with --mode dynamic; which measures nothing; leave it out",
+            "would do nothing with --mode dynamic, which measures nothing; leave it out",
         ),
         (("quantize", "RUN", "--adaround-steps", "5"), "--adaround-steps would do nothing without --adaround"),
         (("quantize", "RUN", "--adaround", "--adaround-steps", "0"), "AdaRound: steps is 0; it must be 1 or more"),
