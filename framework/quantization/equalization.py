@@ -132,7 +132,7 @@ class _Pair:
     """Two layers and what lies between them.
 
     Attributes:
-        between: operations after the first that keep channels apart.
+        between: operations after the first that keep channels apart, of all calls.
     """
 
     first: _Layer
@@ -220,7 +220,8 @@ def _pairs(program: Program, report: PassReport) -> list[_Pair]:
 
     found = []
     for met in calls.values():
-        op, follower, between = met[0]
+        op, follower, _ = met[0]
+        between = [each for _, _, passed in met for each in passed]
         firsts, seconds = [first for first, _, _ in met], [second for _, second, _ in met]
         if not (_are_one(firsts, users) and _are_one(seconds, users)):
             report.missed.append(f"{chain_of(op, follower)} not equalised: other layers share their weights")

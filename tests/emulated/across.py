@@ -39,7 +39,7 @@ def losses() -> dict[str, np.ndarray]:
 
 
 def eight_bits() -> dict[str, np.ndarray]:
-    """Products and convolutions, by dot products of bytes and by wider ones."""
+    """Products and convolutions, by dot products of bytes, by wider ones and by transforms."""
     found = {}
     rng = np.random.default_rng(5)
     x = rng.integers(-128, 128, (2, 15, 13, 64)).astype(np.int8)
@@ -57,14 +57,14 @@ def eight_bits() -> dict[str, np.ndarray]:
                 x, weight, np.full(64, 1e-4, np.float32), padding=1, groups=groups, x_zero=3, dtype="int8",
                 algorithm=algorithm,
             ).numpy()  # fmt: skip
-            found[f"bits convolution by transforms {groups} {algorithm}"] = internal.quantized_conv2d(
-                x, weight, np.full(64, 1e-4, np.float32), padding=1, groups=groups, x_zero=-9, dtype="int8",
-                algorithm="winograd" if algorithm == "auto" else algorithm,
-            ).numpy()  # fmt: skip
             found[f"bits convolution of words {groups} {algorithm}"] = internal.quantized_conv2d(
                 x.astype(np.float32), weight, np.full(64, 1e-4, np.float32), padding=1, groups=groups, x_scale=0.01,
                 x_most=20000, dtype="float32", algorithm=algorithm,
             ).numpy()  # fmt: skip
+    weight = rng.integers(-128, 128, (64, 3, 3, 64)).astype(np.int8)
+    found["bits convolution by transforms"] = internal.quantized_conv2d(
+        x, weight, np.full(64, 1e-4, np.float32), padding=1, x_zero=-9, dtype="int8", algorithm="winograd"
+    ).numpy()
     return found
 
 

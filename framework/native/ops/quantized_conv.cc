@@ -119,8 +119,7 @@ void infer_sums(InferContext& c, const Shape& y) {
         .attr("algorithm", AttrType::kString, std::string("auto"),
               "'auto' takes the processor's 8-bit dot products (VNNI) where it has them, and else what is likely to be "
               "fastest; 'widening' multiplies 16-bit numbers; 'winograd' transforms tiles exactly (3 x 3 kernels of "
-              "8-bit "
-              "images, of stride and groups 1), and is 'auto' for other shapes. The result is the same.")
+              "8-bit images, of stride and groups 1), and is 'auto' for other shapes. The result is the same.")
         .choices({"auto", "widening", "winograd"})
         .internal()
         .flops([](const InferContext& c) { return convolution_flops(c.result(0), c.shape("weight")); })

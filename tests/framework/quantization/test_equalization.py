@@ -248,6 +248,25 @@ def test_layers_that_are_called_again_are_equalised_once_by_all_that_they_saw(ac
     np.testing.assert_allclose(found, wanted, atol=2e-5 * np.abs(wanted).max())
 
 
+def test_what_pooling_sees_in_one_call_is_absorbed_in_none():
+    """A shift does not pass where pooling counts the zeros around a picture."""
+    first, last, bias = constant(FIRST), constant(LAST), constant(np.full(16, 50, np.float32))
+
+    def f(x, pooled):
+        x = ops.relu(ops.conv2d(x, first, bias))
+        return ops.conv2d(ops.avg_pool2d(x, 3, stride=1, padding=1) if pooled else x, last)
+
+    (said,) = report(equalize(traced(lambda x: f(x, False), X), [[X]])).matched
+    assert "absorbed" in said
+    for order in ((False, True), (True, False)):
+        whole = traced(lambda x, order=order: f(x, order[0]) + f(-x, order[1]), X)
+        got = equalize(whole, [[X]])
+        (said,) = report(got).matched
+        assert "absorbed" not in said
+        (found,), (wanted,) = run(got, X), run(whole, X)
+        np.testing.assert_allclose(found, wanted, atol=2e-5 * np.abs(wanted).max())
+
+
 def constants_of(p):
     """The constants that operations read, each once, in the order of their readers."""
     read = dict.fromkeys(v for op in p.block for v in op.inputs if v is not None and v in p.constants)

@@ -162,6 +162,7 @@ constexpr int place(int valid, int i) { return i == valid + 1 ? 5 : i; }
 constexpr int position(int valid_rows, int valid_columns, int i, int j) {
   return place(valid_rows, i) * 6 + place(valid_columns, j);
 }
+
 // Calls run(integral_constant) for the rows of positions, 0 to 5.
 template <class Run>
 PADDOCK_INLINE void for_rows_of_positions(Run run) {
