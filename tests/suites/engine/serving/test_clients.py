@@ -214,7 +214,7 @@ def test_a_flood_of_handshakes_that_do_not_end_keeps_nobody_out(model):
 
 def test_several_models_are_asked_at_once_and_one_that_hangs_leaves_the_other(model, tmp_path):
     offers = [toy.offer("words", model), toy.offer("other", toy.model(tmp_path / "other"))]
-    with toy.running(offers, Settings(read_seconds=0.5)) as server:
+    with toy.running(offers, Settings(read_seconds=1.5)) as server:
         hung = threading.Thread(target=ask, args=(server, "/v1/scores", {"input": "SPIN", "model": "words"}))
         hung.start()
         assert ask(server, "/v1/scores", {"input": "a", "model": "other"})[0] == 200
