@@ -55,6 +55,10 @@ class DataReaders(Readers):
         """The operations that read a value's data, in program order."""
         return [op for op in super().of(value) if any(v is value and not shape for v, shape in _with_shape_only(op))]
 
+    def of_shape(self, value: Value) -> set[Operation]:
+        """The operations that read no more than a value's shape."""
+        return {*super().of(value)} - {*self.of(value)}
+
     def refer_to_shape_of(self, value: Value | None, gone: Sequence[Operation]) -> None:
         """What reads only the shape of the first results of `gone` reads that of `value`, which is the same."""
         for v in (op.outputs[0] for op in gone):

@@ -270,3 +270,66 @@ def test_what_is_spread_along_one_axis_joins_no_chain_though_the_axis_is_written
         given = framework.tensor(x, requires_grad=True)
         found.append(run(given, framework.tensor(taken))[1].numpy())
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+def gradient_of(f, *arguments):
+    """A loss's gradients by all arguments."""
+    for t in arguments:
+        t.requires_grad = True
+    return tuple(framework.gradients([ops.sum(f(*arguments))], list(arguments)))
+
+
+def sums(program) -> list[str]:
+    return [str(op) for op in program.block if op.name == "sum_to"]
+
+
+def test_a_gradients_sum_that_sums_nothing_is_passed_over_and_shapes_for_which_it_would_are_traced_again():
+    def f(a, b, c):
+        return gradient_of(lambda a, b, c: ops.sigmoid(ops.tanh(a * b) * c), a, b, c)
+
+    program = compare(f, floats(4, 700), floats(4, 700), floats(4, 700))
+    tapes = [op.attr("tape") for op in program.block if op.name == "chain"]
+    assert any("mul(" in t and "tanh_grad(" in t for t in tapes) and len(sums(program)) == 3  # results
+    traced, plain = framework.program(f, pass_names=FUSE), framework.program(f, pass_names=())
+    for rows in ((4, 4, 4), (4, 1, 4), (4, 4, 1), (1, 4, 4), (1, 1, 1), (2, 1, 1), (3, 3, 3)):
+        arrays = [floats(n, 700) for n in rows]
+        for got, expected, array in zip(results(traced, arrays), results(plain, arrays), arrays, strict=True):
+            assert got.shape == array.shape and got.tobytes() == expected.tobytes()
+    assert traced.traces_made < 7
+
+
+def test_who_asks_for_the_shape_of_an_inner_result_gets_that_of_an_input():
+    def f(a, b, x):
+        y = ops.tanh(a * b + x)  # the gradient asks for the shape of the product
+        return (y, *gradient_of(lambda a, b, x: ops.tanh(a * b + x), a, b, x))
+
+    program = compare(f, floats(4, 70), floats(4, 70), floats(4, 70))
+    assert "mul(x0, x1); add(t0, x2); tanh(t1)" in [op.attr("tape") for op in program.block if op.name == "chain"]
+    traced = framework.program(f, pass_names=FUSE)
+    for rows in ((4, 4, 4), (1, 1, 4), (4, 1, 1), (1, 4, 1), (3, 3, 3)):
+        arrays = [floats(n, 70) for n in rows]
+        plain = framework.program(f, pass_names=())
+        for got, expected in zip(results(traced, arrays), results(plain, arrays), strict=True):
+            assert got.shape == expected.shape and got.tobytes() == expected.tobytes()
+
+
+def test_without_gradients_no_shape_is_assumed_since_a_file_is_not_traced_again():
+    def f(a, b):
+        v = a + b
+        return {"y": ops.tanh(v * 2.0), "like": ops.full_like(v, value=3.0)}
+
+    compiled = framework.program(f, pass_names=passes.INFERENCE_PASSES).program_for(floats(1, 8), floats(1, 8))
+    assert compiled.program.all_assumptions() == set()
+
+
+@pytest.mark.parametrize("half", HALF)
+def test_a_half_gradients_sum_that_sums_nothing_is_passed_over(half):
+    def f(a, b):
+        a, b = ops.cast(a, half), ops.cast(b, half)
+        return tuple(ops.cast(g, "float32") for g in gradient_of(lambda a, b: ops.sigmoid(ops.tanh(a) * b), a, b))
+
+    plain, fused = framework.program(f, pass_names=()), framework.program(f, pass_names=FUSE)
+    for rows in ((3, 3), (3, 1), (1, 3)):
+        arrays = [floats(n, 60) for n in rows]
+        for got, expected in zip(results(fused, arrays), results(plain, arrays), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=0.02, atol=0.02)
