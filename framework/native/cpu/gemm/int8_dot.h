@@ -50,6 +50,13 @@ PADDOCK_INLINE LaneBytes narrowed_to_bytes(Int32s q) {
 #endif
 }
 
+// Whether store_narrowed and packed_bytes cut to [0, 255] by themselves what lies outside.
+#if defined(__SSE2__) && !defined(__AVX512F__)
+inline constexpr bool kNarrowingCuts = true;
+#else
+inline constexpr bool kNarrowingCuts = false;
+#endif
+
 // The bytes of a and then of b.
 PADDOCK_INLINE void store_narrowed(Int32s a, Int32s b, uint8_t* to) {
 #if defined(__AVX2__) && !defined(__AVX512F__)
@@ -387,6 +394,7 @@ template <class D>
 struct OfWords : D {
   static constexpr int kWeightBytes = 2;
   static PADDOCK_INLINE Int32s weights(const int8_t* p) { return load_int32s(p); }
+  static PADDOCK_INLINE Int32s widened_weights(const int8_t* p) { return D::weights(p); }
 };
 
 #if defined(PADDOCK_BYTE_DOT)

@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kBandPixels = 192;          // of y in a task
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
+constexpr int64_t kTilesTogether = 4;         // whose sums are finished together
 constexpr int64_t kCopy = 16;                 // bytes that a short copy moves at a time
 
 // Whether the image with the borders that windows reach is not much larger than without.
@@ -147,18 +148,24 @@ class PixelProduct {
       }
     const char* weights = static_cast<const char*>(weights_->data()) + group * panels_.bytes();
     const int64_t steps = (gathered_ ? panels_.padded_depth : tap_) / D::kGroup;
-    alignas(kVecBytes) int32_t sums[kInt8TileRows * kInt8Width];
+    alignas(kVecBytes) int32_t sums[kTilesTogether * kInt8TileRows * kInt8Width];
     for (int64_t panel = first; panel < last; ++panel) {
       const int64_t n = panel * kInt8Width, vecs = panel_vecs<float>(filters_, n);
       const int64_t width = vecs * Vec<float>::kSize, bytes = width * panels_.padded_depth;
       const auto* b = reinterpret_cast<const int8_t*>(weights + panels_.panel(n));
       const int8_t* next = n + kInt8Width < filters_ ? b + bytes : b;
       const int64_t share = bytes / tiles / 64 * 64;
-      for (int64_t i = 0; i < tiles; ++i) {
-        const int64_t m = start[i], count = start[i + 1] - m;
-        int8_tile<D>(count, vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
-                                   reinterpret_cast<const int32_t*>(weights) + n, next + i * share, sums});
-        const int64_t channel = group * filters_ + n;
+      const int64_t channel = group * filters_ + n;
+      for (int64_t i = 0; i < tiles;) {
+        const int64_t m = start[i];
+        int64_t count = 0;
+        for (const int64_t stop = std::min(tiles, i + kTilesTogether); i < stop; ++i) {
+          const int64_t more = start[i + 1] - start[i];
+          int8_tile<D>(more,
+                       vecs)({rows + i * taps * kInt8TileRows, taps, steps, b,
+                              reinterpret_cast<const int32_t*>(weights) + n, next + i * share, sums + count * width});
+          count += more;
+        }
         finish_rows(conv_.end, sums, width, count, channel, std::min(width, filters_ - n), m * g_.K + channel, g_.K);
       }
     }

@@ -88,12 +88,14 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
   std::fill_n(factor, 2 * room, 0.0f);
   const float *scale = c.in("weight_scale").data<float>(), *given = c.maybe<float>("bias");
   const bool plain_sums = y.dtype() == DType::kI32;
+  double most = 0;  // that a value of y may be, in steps of y
   for (int64_t k = 0; k < (plain_sums ? 0 : channels); ++k) {
     factor[k] = ratio(c.attr<double>("x_scale") * static_cast<double>(scale[k]), y_scale);
     bias[k] = given ? ratio(static_cast<double>(given[k]), y_scale) : 0.0f;
     if (!std::isfinite(factor[k]) || !std::isfinite(bias[k]))
       fail(ErrorKind::kNumerics, "quantized_conv2d: channel ", k, " has the factor ", factor[k], " and the bias ",
            bias[k], " in steps of y, which must be finite; look at weight_scale, bias and y_scale");
+    most = std::max(most, std::abs(0x1p31 * factor[k]) + std::abs(bias[k]));
   }
   Requantize& end = conv.end;
   end.factor = factor;
@@ -118,6 +120,7 @@ PADDOCK_CPU_KERNEL(quantized_conv2d) {
   else
     end.y32 = y.data<float>();
   end.zero = bytes ? zero_of_y(c, y) : 0;
+  end.fits = most < 0x1p30;
   conv2d_int8(conv);
   if (y.dtype() == DType::kI8) turn_signs(end.y8, end.y8, y.numel());
 }

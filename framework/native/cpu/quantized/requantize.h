@@ -28,11 +28,14 @@ struct Requantize {
   float* y32 = nullptr;
   int32_t* sums = nullptr;  // where the sums themselves are wanted
   int32_t zero = 0;
+  bool fits = false;  // values and what is added to them are so small that they are rounded without a cut before
 
   // Bytes whose activation is a cut, of values and perhaps of an 8-bit residual added to them.
   bool plain() const {
     return y8 && !residual32 && !(residual8 && residual_last) && activation != Activation::kLeakyRelu;
   }
+  // Whether narrowing to bytes cuts a plain row as its activation would.
+  bool cut_by_narrowing() const { return kNarrowingCuts && fits && low() == lowest() && high() == highest(); }
   float lowest() const { return static_cast<float>(-zero); }
   float highest() const { return static_cast<float>(255 - zero); }
   // What values of a plain row are cut to.
@@ -113,7 +116,7 @@ PADDOCK_INLINE void finish_value(const Requantize& r, Vec<float> v, int64_t at, 
 
 enum class End { kAny, kPlain, kPlainWithResidual };
 
-template <End kEnd>
+template <End kEnd, bool kCut = true>
 PADDOCK_INLINE void finish_rows_as(const Requantize& r, const int32_t* sums, int64_t width, int64_t rows,
                                    int64_t channel, int64_t lanes, int64_t at, int64_t stride) {
   constexpr int64_t kLanes = Vec<float>::kSize;
@@ -129,23 +132,38 @@ PADDOCK_INLINE void finish_rows_as(const Requantize& r, const int32_t* sums, int
   const int32_t zero = r.zero;
   const auto residual_zero = Vec<float>::broadcast(static_cast<float>(r.residual_zero));
   const auto residual_factor = Vec<float>::broadcast(r.residual_factor);
-  const auto value = [&](int64_t j) {
-    return to_float(load_int32s(sums + j)) * Vec<float>::load(factor + j) + Vec<float>::load(bias + j);
-  };
-  for (int64_t i = 0; i < rows; ++i, sums += width, at += stride) {
-    if constexpr (kEnd == End::kAny) {
-      for (int64_t j = 0; j < lanes; j += kLanes) finish_value(r, value(j), at + j, lanes - j);
-    } else {
-      uint8_t* const to = r.y8 + at;
-      const auto integers = [&](int64_t j) {
-        Vec<float> v = value(j);
-        if constexpr (kEnd == End::kPlainWithResidual)
-          v += (load_unsigned(r.residual8 + at + j, lanes - j) - residual_zero) * residual_factor;
-        return rounded(cut(v, low, high), zero);
-      };
-      int64_t j = 0;
-      for (; j + 2 * kLanes <= lanes; j += 2 * kLanes) store_narrowed(integers(j), integers(j + kLanes), to + j);
-      for (; j < lanes; j += kLanes) store_bytes(integers(j), to + j, lanes - j);
+  if constexpr (kEnd == End::kAny) {
+    for (int64_t i = 0; i < rows; ++i, sums += width, at += stride)
+      for (int64_t j = 0; j < lanes; j += kLanes) {
+        const auto v = to_float(load_int32s(sums + j)) * Vec<float>::load(factor + j) + Vec<float>::load(bias + j);
+        finish_value(r, v, at + j, lanes - j);
+      }
+  } else {
+    // Channels outside, rows inside: factors and biases stay in registers.
+    int64_t j = 0, place = 0, left = 0;
+    const auto value = [&](const int32_t* from, int64_t k, Vec<float> scale, Vec<float> offset) {
+      Vec<float> v = to_float(load_int32s(from)) * scale + offset;
+      if constexpr (kEnd == End::kPlainWithResidual)
+        v += (load_unsigned(r.residual8 + place + k, left - k) - residual_zero) * residual_factor;
+      return v;
+    };
+    const auto integers = [&](Vec<float> v) { return rounded(kCut ? cut(v, low, high) : v, zero); };
+    uint8_t* const y = r.y8;
+    for (; j + 2 * kLanes <= lanes; j += 2 * kLanes) {
+      const auto scale = Vec<float>::load(factor + j), scale2 = Vec<float>::load(factor + j + kLanes);
+      const auto offset = Vec<float>::load(bias + j), offset2 = Vec<float>::load(bias + j + kLanes);
+      const int32_t* from = sums + j;
+      left = 2 * kLanes, place = at + j;
+      for (int64_t i = 0; i < rows; ++i, from += width, place += stride)
+        store_narrowed(integers(value(from, 0, scale, offset)), integers(value(from + kLanes, kLanes, scale2, offset2)),
+                       y + place);
+    }
+    for (; j < lanes; j += kLanes) {
+      const auto scale = Vec<float>::load(factor + j), offset = Vec<float>::load(bias + j);
+      const int32_t* from = sums + j;
+      left = lanes - j, place = at + j;
+      for (int64_t i = 0; i < rows; ++i, from += width, place += stride)
+        store_bytes(rounded(cut(value(from, 0, scale, offset), low, high), zero), y + place, left);
     }
   }
 }
@@ -155,6 +173,7 @@ PADDOCK_INLINE void finish_rows(const Requantize& r, const int32_t* sums, int64_
                                 int64_t lanes, int64_t at, int64_t stride) {
   if (!r.plain()) return finish_rows_as<End::kAny>(r, sums, width, rows, channel, lanes, at, stride);
   if (r.residual8) return finish_rows_as<End::kPlainWithResidual>(r, sums, width, rows, channel, lanes, at, stride);
+  if (r.cut_by_narrowing()) return finish_rows_as<End::kPlain, false>(r, sums, width, rows, channel, lanes, at, stride);
   finish_rows_as<End::kPlain>(r, sums, width, rows, channel, lanes, at, stride);
 }
 
