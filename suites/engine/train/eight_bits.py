@@ -13,6 +13,7 @@ from framework.quantization import ranges_of
 from suites.engine.config.building import build_runtime
 from suites.engine.config.sections import EightBitsSettings
 from suites.engine.contract.capabilities import Publishes
+from suites.engine.contract.pieces import whole
 from suites.engine.contract.resources import KeepsResources
 from suites.engine.contract.step import OwnStep
 from suites.engine.hosts.agreement import newest_checkpoint
@@ -64,11 +65,12 @@ def train_in_8_bits(task: Task, config: Config, kept: RunFolder | None) -> Itera
     first = dict(zip(task.eval_inputs, batches[0], strict=True))
     for name, parameter in task.model.named_parameters():
         parameter.name = name
-    folded = norms_to_fold(task.model, deployed_program(task, first, pass_names=()))
-    for norm, conv in folded.items():
-        fold(task.model, norm, conv)
-    unfolded = _before_norms(deployed_program(task, first, pass_names=()))
-    program = deployed_program(task, first, pass_names=in_whole_layers(INFERENCE_PASSES))
+    with whole():  # what is inside of control flow has no ranges, and its norms are not seen
+        folded = norms_to_fold(task.model, deployed_program(task, first, pass_names=()))
+        for norm, conv in folded.items():
+            fold(task.model, norm, conv)
+        unfolded = _before_norms(deployed_program(task, first, pass_names=()))
+        program = deployed_program(task, first, pass_names=in_whole_layers(INFERENCE_PASSES))
     keep = [*settings.keep, *unfolded]
     ranges = ranges_of(program, batches, method=settings.method, keep=keep, smallest=settings.smallest)
     put(task, EightBits(ranges, folded), are_folded=True)
