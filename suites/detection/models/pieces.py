@@ -14,7 +14,7 @@ from framework.control import cond, scan
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.detection.models.base import Detections
-from suites.engine.contract.pieces import are_whole
+from suites.engine.pieces import are_whole
 
 TOGETHER = 10  # detections of an image that a head looks at in one go
 
@@ -80,7 +80,7 @@ def of_detections(
         shape: of the result behind its rows.
         found: the detections.
         rows: D.
-        together: P; None for all at once, without control flow, as under `engine.contract.pieces.whole`.
+        together: P; None for all at once, without control flow, as under `engine.pieces.whole`.
 
     Returns:
         float32 [N, D, *shape]; zeros in pieces that were not looked at.

@@ -12,8 +12,8 @@ from framework.graph.ir import Program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.quantization import quantize_trained
 from suites.engine.contract.capabilities import Publishes
-from suites.engine.contract.pieces import whole
 from suites.engine.contract.task import Task
+from suites.engine.pieces import whole
 from suites.engine.weights.eight_bits import EightBits, float_step
 
 _JOINING = ("fuse_separable", "fuse_chains")  # passes that hide layers and sums in operators without an 8-bit form

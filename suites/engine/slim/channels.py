@@ -33,10 +33,10 @@ from suites.engine.config.building import limited, read_config
 from suites.engine.config.settings import DataSettings
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.fitting import fitting_here
-from suites.engine.contract.pieces import whole
 from suites.engine.contract.step import OwnStep
 from suites.engine.contract.task import Task
 from suites.engine.names import listing
+from suites.engine.pieces import whole
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.evaluation import losses_of
 from suites.engine.predict.inference import open_run

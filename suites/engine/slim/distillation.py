@@ -22,9 +22,9 @@ from suites.engine.config.settings import DataSettings
 from suites.engine.contract.capabilities import LooksAgain, class_names
 from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Loss, count_of
-from suites.engine.contract.pieces import whole
 from suites.engine.contract.step import OwnStep
 from suites.engine.names import did_you_mean, listing
+from suites.engine.pieces import whole
 from suites.engine.predict.inference import open_run
 from suites.engine.slim.lessons import Lesson
 from suites.engine.slim.teachers import expect_running_teacher, undisturbed

@@ -12,7 +12,7 @@ from framework.atomic import write_text
 from framework.errors import ConfigError, DataError
 from framework.quantization import LayerLoss, sensitivity, speedups
 from suites.engine.contract.capabilities import Publishes, feed_of
-from suites.engine.contract.pieces import whole
+from suites.engine.pieces import whole
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.inference import open_run
 from suites.engine.predict.quantizing import Quantization, calibration_batches

@@ -13,11 +13,11 @@ from framework.quantization import ranges_of
 from suites.engine.config.building import build_runtime
 from suites.engine.config.sections import EightBitsSettings
 from suites.engine.contract.capabilities import Publishes
-from suites.engine.contract.pieces import whole
 from suites.engine.contract.resources import KeepsResources
 from suites.engine.contract.step import OwnStep
 from suites.engine.hosts.agreement import newest_checkpoint
 from suites.engine.names import listing
+from suites.engine.pieces import whole
 from suites.engine.predict.deploying import deployed_program, in_whole_layers
 from suites.engine.predict.quantizing import Quantization, calibration_batches
 from suites.engine.weights.eight_bits import EightBits, eight_bits_of, fold, norms_to_fold, put, put_as

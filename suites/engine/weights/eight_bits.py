@@ -21,7 +21,7 @@ from framework.nn import init
 from framework.nn.layer import buffer
 from framework.quantization import Range, Steps, simulated, trained, weight_of
 from suites.engine.contract.losses import Kept, Loss, Scalar
-from suites.engine.contract.pieces import whole
+from suites.engine.pieces import whole
 
 if TYPE_CHECKING:
     from suites.engine.contract.task import Task

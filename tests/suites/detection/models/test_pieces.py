@@ -8,7 +8,7 @@ from framework import no_grad, ops, tensor
 from framework.precision import autocast
 from suites.detection.models.base import Detections
 from suites.detection.models.pieces import in_pieces, of_detections
-from suites.engine.contract.pieces import whole
+from suites.engine.pieces import whole
 
 
 @pytest.mark.parametrize("traced", [False, True])

@@ -31,7 +31,7 @@ from suites.detection.models.rcnn.box_head import RegionLoss
 from suites.detection.models.rcnn.proposals import ProposalLimits
 from suites.detection.models.rcnn.regions import matched
 from suites.engine.config import Factory
-from suites.engine.contract.pieces import whole
+from suites.engine.pieces import whole
 from suites.engine.weights import load_pretrained
 from suites.engine.weights.matching import rename
 from suites.vision.backbones import MobileNetV2, ResNet

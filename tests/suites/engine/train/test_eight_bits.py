@@ -15,7 +15,7 @@ from framework.optim import AdamW, Constant
 from framework.predictor import Predictor
 from suites.engine.config.building import read_config
 from suites.engine.config.sections import EightBitsSettings
-from suites.engine.contract.pieces import are_whole
+from suites.engine.pieces import are_whole
 from suites.engine.predict.inference import export_run, load, open_run
 from suites.engine.predict.quantizing import Quantization
 from suites.engine.slim.sensitivity import measured
