@@ -99,9 +99,9 @@ class Images:
         self._never_held |= {op for op in self.held if not {*data_of(op), *op.outputs}.isdisjoint(values)}
         self._plan()
 
-    def take(self, steps: Mapping[Value, Steps]) -> None:
-        """Takes steps that training found."""
-        self.steps, self._method = dict(steps), "trained"
+    def take(self, steps: Mapping[Value, Steps], method: str) -> None:
+        """Takes steps that were found elsewhere; `method` says how."""
+        self.steps, self._method = dict(steps), method
 
     def roles(self) -> list[Roles]:
         """What values of one range do, in the Program's order, and the values."""

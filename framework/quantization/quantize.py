@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,7 +20,7 @@ from framework.quantization.calibration import Batch, observe
 from framework.quantization.equalization import equalize
 from framework.quantization.images import Images, separate
 from framework.quantization.observers import METHODS, Observer, range_of
-from framework.quantization.ranges import HEADROOM, LARGEST, SYMMETRIC, Known, Places, Range, Steps, not_held
+from framework.quantization.ranges import HEADROOM, LARGEST, SYMMETRIC, Known, Places, Range, Steps, not_held, weight_of
 from framework.quantization.reconstruction import AdaRound, Written, reconstruct
 from framework.quantization.weights import array_of, constant_of, rounded_rows, set_constant, widest
 
@@ -28,6 +29,7 @@ SMALLEST_RANGE = 1e-30  # of an input: below, its steps leave the range of float
 MOST_DEPTH = 1 << 16  # products of a number in [0, 255] with one of at most 128 that 32 bits hold the sum of
 
 _SHOWN = 8
+_LAYERS = ("matmul", "conv2d", "separable_conv2d")
 
 Keep = Sequence[str] | Callable[[Operation], bool]
 
@@ -45,6 +47,7 @@ def quantize(
     bias_correction: bool = True,
     equalization: str | None = None,
     adaround: AdaRound | None = None,
+    flat: Program | None = None,
 ) -> Program:
     """A copy of a Program that computes its products and convolutions in 8 bits; see docs/howto/quantization.md.
 
@@ -76,6 +79,8 @@ def quantize(
         equalization: None, or by what neighbouring layers share their ranges in mode "static": "weights" or
             "activations", see `equalize`.
         adaround: for mode "static": learn which weights are rounded up and which down, see `AdaRound`.
+        flat: for mode "static": the same network without control flow, such as of a head that looks at all rows at
+            once. Layers inside of control flow have the ranges that calibration finds there, and nearest rounding.
 
     Raises:
         AttributeValueError: an argument is outside of its range, or the Program updates states.
@@ -88,13 +93,14 @@ def quantize(
     for name, wanted in (("equalization", equalization), ("adaround", adaround)):
         if wanted is not None and not static:
             raise AttributeValueError(f"quantize: {name} is of mode 'static', which has calibration; leave it out")
-    batches = list(calibration) if equalization is not None or adaround is not None else calibration
+    again = equalization is not None or adaround is not None or flat is not None
+    batches = list(calibration) if again else calibration
+    inner = _ranges_inside(program, flat, batches, method, [keep, sixteen], smallest) if static and flat else []
     if equalization is not None:
         program = equalize(program, batches, by=equalization)
-    new = program.clone()
-    new.reports = list(program.reports)
+    new = _copy(program, inner)
     dynamic = "dynamic" if mode == "dynamic" else "dynamic, being inside control flow"
-    rewrite = _Rewrite(keep, smallest, tables, dynamic, sixteen)
+    rewrite = _Rewrite(keep, smallest, tables, dynamic, sixteen, _Inner(inner, method))
     found = layers_of(new, rewrite, static=static)
     limits: dict[int, float] = {}
     if static and (found.products or found.images.convolutions):
@@ -164,15 +170,62 @@ def quantize_trained(program: Program, ranges: Sequence[Range], *, whole_biases:
         AttributeValueError: the Program updates states, or there is a value in 8 bits that no range is known of.
     """
     _expect_forward(program)
-    new, known = program.clone(), Known(ranges)
-    new.reports = list(program.reports)
-    rewrite = _Rewrite((), 0, False, "")
+    alone, known = _alone(program, ranges, strict=True), Known(ranges)
+    new = _copy(program, alone)
+    correction = False if whole_biases else None
+    inner = _Inner(alone, "trained", strict=True, bias_correction=correction)
+    rewrite = _Rewrite((), 0, False, "", inner=inner)
     found = layers_of(new, rewrite, known)
-    limits = {i: known.ranges[which].steps.scale * SYMMETRIC for i, which in found.ranges_of_products(known).items()}
-    found.images.take({v: known.ranges[i].steps for v, i in found.ranges_of_images(known).items()})
+    limits = found.limits(known)
+    found.images.take(found.steps(known), "trained")
     rewrite.run(new, found.chosen, limits, "trained")
-    found.images.rewrite(rewrite.report, False if whole_biases else None)
+    found.images.rewrite(rewrite.report, correction)
     return _cleared(new, rewrite.report, True)
+
+
+def _copy(program: Program, inner: Sequence[Range]) -> Program:
+    """A copy whose blocks have their weights to themselves where layers inside of them have ranges."""
+    new = program.clone()
+    new.reports = list(program.reports)
+    if inner:
+        passes.run(new, ["own_captured_constants"])
+        del new.reports[-1]
+    return new
+
+
+def _ranges_inside(
+    program: Program, flat: Program, batches: Iterable[Batch], method: str, keep: Sequence[Keep], smallest: int
+) -> list[Range]:
+    """Ranges of the layers inside of a Program's control flow, by what calibration sees in `flat`."""
+    names = {_weight(op).name for p in [*program.programs()][1:] for op in p.block if op.name in _LAYERS}
+
+    def is_outside(op: Operation) -> bool:
+        return _weight(op).name not in names or any(is_named(each, op) for each in keep)
+
+    found = layers_of(flat.clone(), _Rewrite(is_outside, smallest, False, ""))
+    if not found.products and not found.images.convolutions:
+        return []
+    return _alone(program, ranges_of(flat, batches, method=method, keep=is_outside, smallest=smallest))
+
+
+def _alone(program: Program, ranges: Sequence[Range], *, strict: bool = False) -> list[Range]:
+    """Of these ranges what is of layers that are called once, so that a block, too, knows them by their weights.
+
+    Raises AttributeValueError where `strict` and another one is called inside of control flow.
+    """
+    outer, *blocks = ([_weight(op).name for op in p.block if op.name in _LAYERS] for p in program.programs())
+    inside = Counter(name for names in blocks for name in names)
+    calls = inside + Counter(outer)
+    found = []
+    for each in ranges:
+        roles = tuple(r for r in each.roles if (name := weight_of(r)) is not None and calls[name] == 1)
+        if strict and (again := next((n for n in map(weight_of, each.roles) if inside[n] and calls[n] > 1), None)):
+            raise AttributeValueError(
+                f"quantize: '{again}' was trained in 8 bits and is called {calls[again]} times, inside of control flow "
+                "too, where its ranges cannot be told apart"
+            )
+        found += [Range(roles, each.steps)] if roles else []
+    return found
 
 
 def _cleared(program: Program, report: PassReport, static: bool) -> Program:
@@ -185,10 +238,7 @@ def _cleared(program: Program, report: PassReport, static: bool) -> Program:
 
 
 def _share_weights(program: Program) -> None:
-    """Keeps one of weights and scales that were rounded alike for layers that share them, as heads of levels do.
-
-    Only now, because AdaRound may have learnt others for each.
-    """
+    """Keeps one of weights and scales that were rounded alike for layers that share them, as heads of levels do."""
     met: dict[tuple[str, str, tuple[int, ...]], list[tuple[Value, np.ndarray]]] = {}
     renamed: dict[Value, Value] = {}
     for v in program.constants:
@@ -223,6 +273,14 @@ class Layers:
         """What the products read."""
         ops = self.program.block.ops
         return {i: v for i in self.products if (v := ops[i].inputs[0]) is not None}
+
+    def limits(self, known: Known) -> dict[int, float]:
+        """How far the input of each product with a range reaches."""
+        return {i: known.ranges[n].steps.scale * SYMMETRIC for i, n in self.ranges_of_products(known).items()}
+
+    def steps(self, known: Known, *, strict: bool = True) -> dict[Value, Steps]:
+        """The steps of each value in 8 bits; see `ranges_of_images`."""
+        return {v: known.ranges[n].steps for v, n in self.ranges_of_images(known, strict=strict).items()}
 
     def ranges_of_products(self, known: Known) -> dict[int, int]:
         """The number of each product's range."""
@@ -302,11 +360,38 @@ def expect_fits(program: Program, keep: Keep, who: str = "keep") -> None:
             raise AttributeValueError(f"quantize: {who} has '{pattern}', which fits no weight; there are {shown}")
 
 
+class _Inner:
+    """How layers inside of control flow are rounded.
+
+    Attributes:
+        known: their ranges.
+        method: where those are from.
+        strict: whether what has none stays in float32, and a value in 8 bits without one is an error; else products
+            are dynamic then.
+        bias_correction: as of `Images.rewrite`.
+    """
+
+    def __init__(
+        self, ranges: Sequence[Range], method: str, *, strict: bool = False, bias_correction: bool | None = False
+    ) -> None:
+        self.known, self.method, self.strict = Known(ranges), method, strict
+        self.bias_correction = bias_correction
+
+
 class _Rewrite:
     """Chooses products and tables and rewrites them, in a Program and its blocks; `report` says what and why not."""
 
-    def __init__(self, keep: Keep, smallest: int, tables: bool, dynamic: str, sixteen: Keep = ()) -> None:
+    def __init__(
+        self,
+        keep: Keep,
+        smallest: int,
+        tables: bool,
+        dynamic: str,
+        sixteen: Keep = (),
+        inner: _Inner | None = None,
+    ) -> None:
         self.report = PassReport("quantize")
+        self._inner = inner or _Inner((), "")
         self._keep, self._smallest, self._tables, self._dynamic = keep, smallest, tables, dynamic
         self._sixteen = sixteen
 
@@ -403,8 +488,21 @@ class _Rewrite:
         return [_product_of(program, *pair) for pair in written]
 
     def _run_block(self, block: Program, around: Operation) -> None:
-        inner = _Rewrite(self._keep, self._smallest, self._tables, self._dynamic, self._sixteen)
-        inner.run(block, [i for i, op in enumerate(block.block) if inner.takes(block, op)], {}, "")
+        how = self._inner
+        inner = _Rewrite(self._keep, self._smallest, self._tables, self._dynamic, self._sixteen, how)
+        found = layers_of(block, inner, how.known, static=bool(how.known.ranges))
+        if how.strict and any(op.name == "add" for op in found.images.held):
+            raise AttributeValueError(
+                f"quantize: {name_of(around)} has sums of layers that were trained in 8 bits; these are counted over "
+                "the whole network, so their ranges cannot be told apart inside of control flow"
+            )
+        limits = found.limits(how.known)
+        found.images.take(found.steps(how.known, strict=how.strict), how.method)
+        taken = {*found.chosen, *(i for i, op in enumerate(block.block) if op in found.images.convolutions)}
+        others = () if how.strict else [i for i, op in enumerate(block.block) if i not in taken]
+        chosen = [*found.chosen, *(i for i in others if inner.takes(block, block.block.ops[i]))]
+        inner.run(block, sorted(chosen), limits, how.method if how.strict else f"static ({how.method})")
+        found.images.rewrite(inner.report, how.bias_correction)
         passes.run(block, ["drop_dead_code"])
         block.reports.clear()
         self.report.matched += [f"in {name_of(around)}: {line}" for line in inner.report.matched]

@@ -1,13 +1,13 @@
 """AdaRound over a Program: layer by layer, each learns from what the layers before it give once they are rounded.
 
 That is asymmetric reconstruction (Nagel et al. 2020, section 3.5): a layer reads the 8-bit network so far, and should
-give what the float network gives.
+give what the float network gives. A layer that is called again learns from all its calls at once, when its last one's
+turn has come.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ class AdaRound:
         steps: updates of each layer.
         seconds: of all layers together; those that are left then are rounded to the nearest.
         megabytes: of what a layer reads and gives, kept in memory; fewer places are looked at to stay below.
-        places: of a layer's results that are looked at, at most.
+        places: of a layer's results that are looked at, at most, in all its calls.
         seed: which places these are.
         say: takes a line about each layer.
     """
@@ -87,41 +87,48 @@ def reconstruct(
     """
     report = PassReport("adaround")
     end = time.monotonic() + how.seconds
-    order = {op: i for i, op in enumerate(small.block)}
-    uses = Counter(layer.small.inputs[1] for layer in layers)
-    alone = sorted((x for x in layers if uses[x.small.inputs[1]] == 1), key=lambda layer: order[layer.small])
+    every = _calls(small, layers)
     if not layers:
         report.missed.append("no layer is in 8 bits, so none learns its rounding")
-    elif len(alone) < len(layers):
-        report.missed.append(f"{len(layers) - len(alone)} products stay at nearest rounding: they share their weights")
-    for number, layer in enumerate(alone):
-        is_better, line = _learn(
-            whole, small, layer, same[layer.whole.outputs[0]], batches, how, number, lambda: time.monotonic() < end
-        )
+    for number, calls in enumerate(every):
+        targets = [same[layer.whole.outputs[0]] for layer in calls]
+        is_better, line = _learn(whole, small, calls, targets, batches, how, number, lambda: time.monotonic() < end)
         (report.matched if is_better else report.missed).append(line)
         if how.say is not None:
-            how.say(f"AdaRound, layer {number + 1} of {len(alone)}: {line}")
+            how.say(f"AdaRound, layer {number + 1} of {len(every)}: {line}")
     return report
+
+
+def _calls(small: Program, layers: Sequence[Written]) -> list[list[Written]]:
+    """The calls of each layer: those with the same weights, read the same way. In the order of the last ones."""
+    order = {op: i for i, op in enumerate(small.block)}
+    found: dict[tuple[Value | None, bool], list[Written]] = {}
+    for layer in sorted(layers, key=lambda layer: order[layer.small]):
+        op = layer.whole
+        turned = op.name == "matmul" and bool(op.attr("transpose_b"))
+        found.setdefault((op.inputs[1], turned), []).append(layer)
+    return sorted(found.values(), key=lambda calls: order[calls[-1].small])
 
 
 def _learn(
     whole: Program,
     small: Program,
-    layer: Written,
-    target: Value,
+    calls: Sequence[Written],
+    targets: Sequence[Value],
     batches: Sequence[Batch],
     how: AdaRound,
     number: int,
     more: Callable[[], bool],
 ) -> tuple[bool, str]:
-    op, bias = layer.whole, layer.whole.input("bias")
+    op, biases = calls[0].whole, [layer.whole.input("bias") for layer in calls]
     assert op.inputs[1] is not None
     name = name_of(op) + (f" {op.inputs[1].name!r}" if op.inputs[1].name else "") + place_of(op)
+    name += f" in {len(calls)} calls" if len(calls) > 1 else ""
     stays = f"{name} stays at nearest rounding"
     late = f"{stays}: its time was up ({how.seconds:g} seconds for all layers)"
     if not more():
         return False, late
-    if bias is not None and bias not in small.constants:
+    if any(bias is not None and bias not in small.constants for bias in biases):
         return False, f"{stays}: its bias is computed, not a constant"
     weight = array_of(small, op.inputs[1])
     if op.name == "matmul":
@@ -129,28 +136,39 @@ def _learn(
     weight = np.ascontiguousarray(weight)
     _, scale = rounded_rows(weight)
     random = np.random.default_rng([how.seed, number])
-    places = _Gathering(layer, small, weight, how, random).run(whole, target, batches)
+    places = [
+        _Gathering(layer, small, weight, how, random, len(calls)).run(whole, target, batches)
+        for layer, target in zip(calls, targets, strict=True)
+    ]
     learnt = learn(weight, scale, places, steps=how.steps, seed=how.seed, more=more)
     if learnt is None:
         return False, late
-    power = max(float(np.mean(places.target.astype(np.float64) ** 2)), 1e-30)
+    given = np.concatenate([each.target.ravel() for each in places])
+    power = max(float(np.mean(given.astype(np.float64) ** 2)), 1e-30)
     nearest, error = ((e / power) ** 0.5 for e in (learnt.nearest, learnt.error))
     if not learnt.error < learnt.nearest:
         return False, f"{stays}, which is no worse: an error of {nearest:.3%} beside {error:.3%}"
-    layer.put(learnt.q if op.name == "conv2d" else learnt.q[:, 0, 0, :])
+    for layer in calls:
+        layer.put(learnt.q if op.name == "conv2d" else learnt.q[:, 0, 0, :])
     return True, f"{name}: an error of {error:.3%} of what it gives, {nearest:.3%} by nearest rounding"
 
 
 class _Gathering:
-    """Collects what one layer reads and should give."""
+    """Collects what one call of a layer reads and should give."""
 
     def __init__(
-        self, layer: Written, small: Program, weight: np.ndarray, how: AdaRound, random: np.random.Generator
+        self,
+        layer: Written,
+        small: Program,
+        weight: np.ndarray,
+        how: AdaRound,
+        random: np.random.Generator,
+        calls: int,
     ) -> None:
         self._layer, self._small, self._weight, self._random = layer, small, weight, random
         self._groups = int(layer.whole.attr("groups")) if layer.whole.name == "conv2d" else 1
         bytes_ = 4 * (weight[0].size * self._groups + 2 * len(weight))
-        self._places = max(min(how.places, how.megabytes * (1 << 20) // bytes_), _FEWEST)
+        self._places = max(min(how.places, how.megabytes * (1 << 20) // bytes_) // calls, _FEWEST)
 
     def run(self, whole: Program, target: Value, batches: Sequence[Batch]) -> Places:
         """What the layer reads in 8 bits and gives in float32 (`target`), at places spread over all batches."""

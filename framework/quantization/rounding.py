@@ -7,7 +7,7 @@ regulariser that drives h to 0 or 1, the harder the lower beta falls (24), are m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ HELD = 8  # each so-manieth place is not learnt from, but judges
 
 @dataclass(frozen=True)
 class Places:
-    """What a layer reads and should give at M places of its results.
+    """What a layer reads and should give at M places of the results of one call.
 
     Attributes:
         x: [M, R, S, C] its input as 8 bits hold it, less the mean that the bias correction accounts for.
@@ -83,14 +83,14 @@ class Learnt:
 
 
 def learn(
-    weight: np.ndarray, scale: np.ndarray, places: Places, *, steps: int, seed: int, more: Callable[[], bool]
+    weight: np.ndarray, scale: np.ndarray, calls: Sequence[Places], *, steps: int, seed: int, more: Callable[[], bool]
 ) -> Learnt | None:
     """Learns how to round a layer's weights; None where `more` ended it.
 
     Args:
         weight: [K, R, S, C/groups] float32.
         scale: [K] what a step stands for; 0 where all weights are 0.
-        places: what it is learnt from: seven of eight, the others judge.
+        calls: what it is learnt from, of each call of the layer: seven of eight places, the others judge.
         steps: updates.
         seed: of the places that each update looks at.
         more: asked before each update; where it says no, learning ends.
@@ -98,29 +98,35 @@ def learn(
     size = np.where(scale > 0, scale, np.float32(1))[:, None, None, None]
     stepped = weight / size
     nearest = np.clip(np.rint(stepped), -SYMMETRIC, SYMMETRIC).astype(np.int8)
-    count = len(places.x)
+    count = sum(len(places.x) for places in calls)
     if count < 2:
         return Learnt(nearest, 0.0, 0.0)
     held = np.arange(count) % HELD == min(HELD, count) - 1
-    judged = places.chosen(np.flatnonzero(held))
+    ends = np.cumsum([len(places.x) for places in calls])
+    parts = np.split(held, ends[:-1])
+    judged = [places.chosen(np.flatnonzero(part)) for places, part in zip(calls, parts, strict=True)]
 
     def error(q: np.ndarray) -> float:
-        x, target, *residual = judged
-        y = places.results(from_numpy((q * size).astype(np.float32)), x, *residual)
-        return float(np.mean((y.numpy().astype(np.float64) - target.numpy()) ** 2))
+        rounded = from_numpy((q * size).astype(np.float32))
+        squares = []
+        for places, (x, target, *residual) in zip(calls, judged, strict=True):
+            if target.size:
+                y = places.results(rounded, x, *residual)
+                squares.append((y.numpy().astype(np.float64) - target.numpy()).ravel() ** 2)
+        return float(np.mean(np.concatenate(squares)))
 
     before = error(nearest)
     if not 0 < before < float(np.finfo(np.float32).max):  # exact; or float32 does not hold the error, and cannot learn
         return Learnt(nearest, before, before)
-    found = _found(stepped, size, places, np.flatnonzero(~held), before, steps, seed, more)
+    learning = [(places, np.flatnonzero(~part)) for places, part in zip(calls, parts, strict=True) if not part.all()]
+    found = _found(stepped, size, learning, before, steps, seed, more)
     return None if found is None else Learnt(found, before, error(found))
 
 
 def _found(
     stepped: np.ndarray,
     size: np.ndarray,
-    places: Places,
-    which: np.ndarray,
+    calls: Sequence[tuple[Places, np.ndarray]],
     unit: float,
     steps: int,
     seed: int,
@@ -132,29 +138,35 @@ def _found(
     v = parameter(np.log(inside / (1 - inside)).astype(np.float32))
     adam = Adam([("v", v)], lr=RATE)
     below, steps_of = from_numpy(floor.astype(np.float32)), from_numpy(size.astype(np.float32))
-    limit = float(SYMMETRIC)
+    limit, count = float(SYMMETRIC), sum(len(which) for _, which in calls)
 
     def part() -> Tensor:
         return ops.clip(ops.sigmoid(v) * (high - low) + low, min=0.0, max=1.0)
 
     @program
-    def step(given: list[Tensor], beta: Tensor, share: Tensor) -> None:
-        x, target, *residual = given
+    def step(given: list[list[Tensor]], beta: Tensor, share: Tensor) -> None:
         h = part()
-        y = places.results(ops.clip(below + h, min=-limit, max=limit) * steps_of, x, *residual)
-        loss = ops.mean((y - target) ** 2.0) / unit + share * ops.mean(1.0 - ops.abs(h * 2.0 - 1.0) ** beta)
+        rounded = ops.clip(below + h, min=-limit, max=limit) * steps_of
+        loss = share * ops.mean(1.0 - ops.abs(h * 2.0 - 1.0) ** beta)
+        for (places, which), (x, target, *residual) in zip(calls, given, strict=True):
+            error = ops.mean((places.results(rounded, x, *residual) - target) ** 2.0)
+            loss = error * (len(which) / count) / unit + loss
         adam.zero_grad()
         loss.backward()
         adam.step()
 
     random = np.random.default_rng(seed)
+    drawn = [max(1, round(PLACES * len(which) / count)) for _, which in calls]
     for number in range(steps):
         if not more():
             return None
         done = (number / steps - WARM_UP) / (1 - WARM_UP)
         beta = BETAS[1] + (BETAS[0] - BETAS[1]) * (1 - max(done, 0))
         share = SHARE if done >= 0 else 0.0
-        given = places.chosen(which[random.integers(0, len(which), PLACES)])
+        given = [
+            places.chosen(which[random.integers(0, len(which), n)])
+            for (places, which), n in zip(calls, drawn, strict=True)
+        ]
         with recording(True):  # whatever the caller does with gradients
             step(given, *(from_numpy(np.array(value, np.float32)) for value in (beta, share)))
     return np.asarray(np.clip(floor + (part().numpy() >= 0.5), -limit, limit), np.int8)

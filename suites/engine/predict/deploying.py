@@ -13,6 +13,7 @@ from framework.graph.passes import INFERENCE_PASSES
 from framework.quantization import quantize_trained
 from suites.engine.contract.capabilities import Publishes
 from suites.engine.contract.task import Task
+from suites.engine.pieces import whole
 from suites.engine.weights.eight_bits import EightBits, float_step
 
 _JOINING = ("fuse_separable", "fuse_chains")  # passes that hide layers and sums in operators without an 8-bit form
@@ -43,6 +44,23 @@ def deployed_program(
         return program(step, pass_names=pass_names).program_for(tensors).program
 
 
+def flat_program(
+    task: Task,
+    found: Program,
+    batch: Mapping[str, np.ndarray],
+    algorithm: str = "auto",
+    pass_names: Sequence[str] = INFERENCE_PASSES,
+) -> Program | None:
+    """The same as `found`, which `deployed_program` made, with all layers that can be outside of control flow.
+
+    None where it has no control flow. Calibration sees only what is outside, see `quantize`.
+    """
+    if not any(op.blocks for op in found.block):
+        return None
+    with whole():
+        return deployed_program(task, batch, algorithm, pass_names)
+
+
 def in_8_bits(
     task: Task,
     found: EightBits,
@@ -56,8 +74,8 @@ def in_8_bits(
         found: what the model keeps of its training.
         task, batch, algorithm, pass_names: as of `deployed_program`.
     """
-    whole = deployed_program(task, batch, algorithm, in_whole_layers(pass_names))
-    small = quantize_trained(whole, found.trained(), whole_biases=found.whole_biases)
+    large = deployed_program(task, batch, algorithm, in_whole_layers(pass_names))
+    small = quantize_trained(large, found.trained(), whole_biases=found.whole_biases)
     passes.run(small, [name for name in pass_names if name in _JOINING])
     return small
 

@@ -39,7 +39,7 @@ from suites.engine.contract.resources import load_deployed
 from suites.engine.contract.task import Task
 from suites.engine.hosts.devices import placed
 from suites.engine.names import did_you_mean
-from suites.engine.predict.deploying import deployed_program, in_8_bits
+from suites.engine.predict.deploying import deployed_program, flat_program, in_8_bits
 from suites.engine.predict.evaluation import evaluate, predict_of, predict_with, write_results
 from suites.engine.predict.exported import open_export, open_onnx_file, open_tflite_file
 from suites.engine.predict.inputs import matched, new_name, read_inputs
@@ -266,7 +266,8 @@ def export_run(
     if quantization is not None:
         if speed or quantization.fastest:
             measured, quantization = speed_of(exported, quantization, inputs)
-        exported = quantize_for(task, exported, quantization, processor=processor, feed=feed)
+        flat = flat_program(task, exported, fed, algorithm, names) if quantization.mode == "static" else None
+        exported = quantize_for(task, exported, quantization, processor=processor, feed=feed, flat=flat)
     config = read_config(path)
     extra = {"suite": config["suite"], "outputs": list(expected), "processor": processor.metadata()}
     extra |= {"imports": config.imports()} if config.imports() else {}

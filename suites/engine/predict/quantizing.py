@@ -94,11 +94,12 @@ def quantize_for(
     seed: int = 0,
     processor: Processor | None = None,
     feed: Feed | None = None,
+    flat: Program | None = None,
 ) -> Program:
     """The Program of a task's `eval_step` in 8 bits.
 
     Mode "static" reads `how.calibration` with the processor, or else training batches, shuffled by `seed`. `feed` makes
-    the Program's inputs of them, see `feed_of`.
+    the Program's inputs of them, see `feed_of`. `flat`: as of `quantize`, see `flat_program`.
 
     Raises:
         ConfigError: training batches lack what the model reads when it predicts.
@@ -115,6 +116,7 @@ def quantize_for(
         tables=how.tables,
         equalization=how.equalization,
         adaround=how.adaround,
+        flat=flat,
     )
 
 

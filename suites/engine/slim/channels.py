@@ -36,6 +36,7 @@ from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.step import OwnStep
 from suites.engine.contract.task import Task
 from suites.engine.names import listing
+from suites.engine.pieces import whole
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.evaluation import losses_of
 from suites.engine.predict.inference import open_run
@@ -138,7 +139,9 @@ class _Pruner:
         self._single = _example(run, task)
         count = wishes.batches or _BATCHES
         self._batches = _training_batches(task, count if wishes.by == "sensitivity" else 1, seed)
-        programs = [deployed_program(task, self._single, pass_names=()), _training_program(task, self._batches[0])]
+        with whole():
+            predicts = deployed_program(task, self._single, pass_names=())
+        programs = [predicts, _training_program(task, self._batches[0])]
         self.channels = channels_of(task.model, programs)
         self.arrays = {name: t.numpy().copy() for name, t in task.model.state_dict().items()}
         self._widths = widths_of(task.model)
@@ -288,7 +291,8 @@ class _Pruner:
 
     def _ends(self) -> list[tuple[str, np.ndarray]]:
         """What the last layers before any choice, such as of boxes, give for an example."""
-        found, names = last_layers(deployed_program(self._task, self._single, pass_names=()))
+        with whole():
+            found, names = last_layers(deployed_program(self._task, self._single, pass_names=()))
         results = _runner(found, self._single, self._task.eval_inputs)()
         return [(name, t.numpy()) for name, t in zip(names, results, strict=True)]
 

@@ -24,6 +24,7 @@ from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.step import OwnStep
 from suites.engine.names import did_you_mean, listing
+from suites.engine.pieces import whole
 from suites.engine.predict.inference import open_run
 from suites.engine.slim.lessons import Lesson
 from suites.engine.slim.teachers import expect_running_teacher, undisturbed
@@ -183,7 +184,7 @@ def _pairs(lesson: Lesson, ours: Given, theirs: Given) -> list[tuple[Tensor, Ten
 def _taught(teacher: Task, inputs: Mapping[str, Tensor], paths: Sequence[str]) -> Given:
     """What the teacher's layers give for a batch."""
     teacher.model.eval()
-    with no_grad(), _listening(teacher.model, paths) as given:
+    with no_grad(), whole(), _listening(teacher.model, paths) as given:
         look = teacher.look_once if isinstance(teacher, LooksAgain) else float_step(teacher.eval_step)
         look({name: inputs[name] for name in teacher.eval_inputs})
     return {path: [x.detach() for x in tensors] for path, tensors in given.items()}

@@ -12,6 +12,7 @@ from framework.atomic import write_text
 from framework.errors import ConfigError, DataError
 from framework.quantization import LayerLoss, sensitivity, speedups
 from suites.engine.contract.capabilities import Publishes, feed_of
+from suites.engine.pieces import whole
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.inference import open_run
 from suites.engine.predict.quantizing import Quantization, calibration_batches
@@ -49,7 +50,8 @@ def measured(run: Path, how: Quantization, *, sixteen: bool = False) -> list[Lay
         batches = list(calibration_batches(task, how, processor=processor, feed=feed))
     if not batches:
         raise DataError(f"sensitivity: {run}: the training set is empty, so there is nothing to calibrate on")
-    program = deployed_program(task, dict(zip(task.eval_inputs, batches[0], strict=True)))
+    with whole():
+        program = deployed_program(task, dict(zip(task.eval_inputs, batches[0], strict=True)))
     faster = speedups(program, batches, smallest=how.smallest)
     rows = sensitivity(program, batches, method=how.method, keep=how.keep, smallest=how.smallest, sixteen=sixteen)
     return [replace(row, speedup=faster.get(row.name)) for row in rows]

@@ -17,6 +17,7 @@ from suites.engine.contract.resources import KeepsResources
 from suites.engine.contract.step import OwnStep
 from suites.engine.hosts.agreement import newest_checkpoint
 from suites.engine.names import listing
+from suites.engine.pieces import whole
 from suites.engine.predict.deploying import deployed_program, in_whole_layers
 from suites.engine.predict.quantizing import Quantization, calibration_batches
 from suites.engine.weights.eight_bits import EightBits, eight_bits_of, fold, norms_to_fold, put, put_as
@@ -64,11 +65,12 @@ def train_in_8_bits(task: Task, config: Config, kept: RunFolder | None) -> Itera
     first = dict(zip(task.eval_inputs, batches[0], strict=True))
     for name, parameter in task.model.named_parameters():
         parameter.name = name
-    folded = norms_to_fold(task.model, deployed_program(task, first, pass_names=()))
-    for norm, conv in folded.items():
-        fold(task.model, norm, conv)
-    unfolded = _before_norms(deployed_program(task, first, pass_names=()))
-    program = deployed_program(task, first, pass_names=in_whole_layers(INFERENCE_PASSES))
+    with whole():  # what is inside of control flow has no ranges, and its norms are not seen
+        folded = norms_to_fold(task.model, deployed_program(task, first, pass_names=()))
+        for norm, conv in folded.items():
+            fold(task.model, norm, conv)
+        unfolded = _before_norms(deployed_program(task, first, pass_names=()))
+        program = deployed_program(task, first, pass_names=in_whole_layers(INFERENCE_PASSES))
     keep = [*settings.keep, *unfolded]
     ranges = ranges_of(program, batches, method=settings.method, keep=keep, smallest=settings.smallest)
     put(task, EightBits(ranges, folded), are_folded=True)

@@ -21,6 +21,7 @@ from framework.nn import init
 from framework.nn.layer import buffer
 from framework.quantization import Range, Steps, simulated, trained, weight_of
 from suites.engine.contract.losses import Kept, Loss, Scalar
+from suites.engine.pieces import whole
 
 if TYPE_CHECKING:
     from suites.engine.contract.task import Task
@@ -226,9 +227,11 @@ def refuse_folded(model: nn.Layer, arrays: Mapping[str, Any], where: str) -> Non
 
 
 def _in_8_bits(step: Callable[..., Any], found: EightBits) -> Callable[..., Any]:
-    compute = simulated(
-        lambda inputs: _apart(step(inputs)), found.ranges, lambda: found.factors, whole_biases=found.whole_biases
-    )
+    def apart(inputs: dict[str, Tensor]) -> dict[str, Any]:
+        with whole():  # layers inside of control flow would compute in float32
+            return _apart(step(inputs))
+
+    compute = simulated(apart, found.ranges, lambda: found.factors, whole_biases=found.whole_biases)
 
     def run(inputs: dict[str, Tensor]) -> Any:
         return {name: _together(parts) for name, parts in compute(inputs).items()}

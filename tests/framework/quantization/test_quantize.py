@@ -11,9 +11,10 @@ from framework.graph.explanation import explain
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.onnx import EXPORT_PASSES
+from framework.onnx import load as load_onnx
 from framework.onnx.export import to_model
 from framework.predictor import Predictor
-from framework.quantization import METHODS, quantize
+from framework.quantization import METHODS, quantize, quantize_trained, ranges_of
 from tests.framework.quantization.helpers import constant
 
 
@@ -192,6 +193,108 @@ def test_products_in_control_flow_are_dynamic():
     assert line.startswith("in loop") and line.endswith("dynamic, being inside control flow")
     expected, found = run(whole, X)[0], run(got, X)[0]
     assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+class Looks(nn.Layer):
+    """A head of two convolutions and a product on some rows [N, 8, 8, 4] of all, in a block unless it is `flat`."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Conv2d(4, 4, 3, padding=1)
+        self.first, self.second, self.last = nn.Conv2d(4, 8, 3, padding=1), nn.Conv2d(8, 8, 3), nn.Linear(512, 3)
+        nn.init.initialize(self, 0)
+        for name, p in self.named_parameters():
+            p.name = name
+
+    def looked(self, x):
+        return self.last(ops.flatten(ops.relu(self.second(ops.relu(self.first(x))))))
+
+    def forward(self, x, flat=False):
+        x = ops.relu(self.before(x))
+        if flat:
+            return self.looked(x)
+
+        def yes(row):
+            return self.looked(ops.expand_dims(row, axis=0))
+
+        def no(row):
+            return ops.full(shape=(1, 3), value=0.0) + ops.sum(row) * 0.0
+
+        def step(_, row):
+            return (), framework.cond(ops.max(row) > 0.0, yes, no, row)
+
+        return ops.squeeze(framework.scan(step, (), x)[1], axis=1)
+
+
+ROWS = normal(6, 8, 8, 4)
+
+
+def looked(flat=False, passes=INFERENCE_PASSES):
+    layer = Looks()
+    return traced(lambda x: layer(x, flat), ROWS, passes=passes)
+
+
+@pytest.mark.parametrize("passes", [INFERENCE_PASSES, EXPORT_PASSES])
+def test_layers_in_control_flow_have_the_ranges_of_the_network_without_it(passes):
+    settings = {"mode": "static", "calibration": [[ROWS]], "smallest": 0, "bias_correction": False}
+    whole = looked(passes=passes)
+    got, flat = quantize(whole, flat=looked(True, passes), **settings), quantize(looked(True, passes), **settings)
+    inside = [line for line in report(got).matched if line.startswith("in scan")]
+    assert len(inside) == 3 and all("static (abs_max)" in line for line in inside) and not report(got).missed
+    np.testing.assert_allclose(run(got, ROWS)[0], run(flat, ROWS)[0], rtol=0, atol=1e-6)
+    alone = quantize(whole, **settings)
+    assert not any("conv2d" in line for line in report(alone).matched if line.startswith("in scan"))
+
+
+def test_layers_in_control_flow_are_in_8_bits_in_an_onnx_file_too():
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    how = {"mode": "static", "calibration": [[ROWS]], "smallest": 0, "flat": looked(True, EXPORT_PASSES)}
+    got = quantize(looked(passes=EXPORT_PASSES), **how)
+    again = load_onnx(to_model(got).SerializeToString(), {"in0": ROWS.shape})
+    np.testing.assert_allclose(run(again, ROWS)[0], run(got, ROWS)[0], rtol=0, atol=1e-5)
+
+
+def test_layers_in_control_flow_can_be_kept_or_read_16_bits():
+    how = {"mode": "static", "calibration": [[ROWS]], "smallest": 0, "flat": looked(True)}
+    lines = report(quantize(looked(), keep=("first.*",), sixteen=("second.*",), **how)).matched
+    assert not any("'first.weight'" in line or "'second.weight'" in line for line in lines)
+    assert any("'last.weight'" in line for line in lines)
+
+
+def test_what_training_found_reaches_into_control_flow():
+    ranges = ranges_of(looked(True), [[ROWS]], smallest=0)
+    got, flat = (quantize_trained(looked(f), ranges) for f in (False, True))
+    assert sum(line.startswith("in scan") for line in report(got).matched) == 3
+    np.testing.assert_allclose(run(got, ROWS)[0], run(flat, ROWS)[0], rtol=0, atol=1e-6)
+    some = [r for r in ranges if not any(role.startswith("last") for role in r.roles)]
+    assert not any("'last.weight'" in line for line in report(quantize_trained(looked(), some)).matched)
+
+
+def test_a_trained_layer_that_is_called_in_control_flow_and_elsewhere_is_one_error():
+    layer = Looks()
+    whole = traced(lambda x: [layer(x), layer.first(x)], ROWS)
+    ranges = ranges_of(traced(lambda x: [layer(x, True), layer.first(x)], ROWS), [[ROWS]], smallest=0)
+    with pytest.raises(AttributeValueError, match=r"'first.weight' was trained in 8 bits and is called 2 times"):
+        quantize_trained(whole, ranges)
+
+
+def test_a_trained_sum_in_control_flow_is_one_error():
+    layer = Looks()
+    layer.other, layer.end = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 8, 3)
+    nn.init.initialize(layer, 0)
+    for name, p in layer.named_parameters():
+        p.name = name
+
+    def summed(x):
+        one, two = (ops.max_pool2d(part(x), kernel=1, stride=1) for part in (layer.before, layer.other))
+        return layer.end(one + two)
+
+    def chosen(x):
+        return framework.cond(ops.max(x) > 0.0, summed, lambda x: ops.concat([x, x], axis=3), x)
+
+    ranges = ranges_of(traced(summed, ROWS), [[ROWS]], smallest=0)
+    with pytest.raises(AttributeValueError, match="sums of layers that were trained in 8 bits"):
+        quantize_trained(traced(chosen, ROWS), ranges)
 
 
 def test_a_saved_program_is_a_quarter_and_gives_the_same_bits(tmp_path):

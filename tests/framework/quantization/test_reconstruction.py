@@ -60,7 +60,8 @@ def test_a_layer_learns_from_what_it_reads_and_gives(monkeypatch, kind, bits, co
     bias, and a rounding of each of up to 72 products."""
     seen = []
 
-    def learn(weight, scale, places, **_):
+    def learn(weight, scale, calls, **_):
+        (places,) = calls
         q = np.rint(weight / scale[:, None, None, None]) * scale[:, None, None, None]
         given = [framework.from_numpy(a) for a in (places.x, places.residual) if a is not None]
         seen.append((places, places.results(framework.from_numpy(q.astype(np.float32)), *given).numpy(), scale))
@@ -155,8 +156,8 @@ def test_no_time_leaves_nearest_rounding_and_says_so():
 def test_memory_bounds_the_places_that_are_looked_at(monkeypatch):
     sizes = []
 
-    def learn(weight, scale, places, **_):
-        sizes.append(len(places.x))
+    def learn(weight, scale, calls, **_):
+        sizes.append(sum(len(places.x) for places in calls))
 
     monkeypatch.setattr(reconstruction, "learn", learn)
     big = normal(1, 200, 200, 8)
@@ -166,12 +167,53 @@ def test_memory_bounds_the_places_that_are_looked_at(monkeypatch):
     assert sizes == [40_000, (1 << 20) // (4 * (72 + 24)) + 1, 65]
 
 
-def test_weights_that_two_products_share_stay_nearest():
+def test_a_layer_that_is_called_again_learns_from_all_its_calls():
+    """A head of two levels, each with channels that the other has not: its one rounding serves both."""
+    x, w = uneven()
+    far = np.ascontiguousarray(x[:, ::2, ::2, ::-1])
+    w.name, last = "first", constant(normal(12, 3, 3, 8, scale=0.1), "last")
+
+    def head(near, far):
+        return [ops.relu(ops.conv2d(ops.relu(ops.conv2d(level, w)), last, B, padding=1)) for level in (near, far)]
+
+    whole = traced(head, x, far)
+    wanted = run(whole, x, far)
+    batches = [[x[:2], far[:2]]]
+    plain, learnt = (quantize(whole, mode="static", calibration=batches, adaround=how) for how in (None, QUICK))
+    layers = [op.inputs[1] for op in learnt.block if op.name == "quantized_conv2d"]
+    assert len(layers) == 4 and len(set(layers)) == 2  # one set of weights each
+    assert len(report(learnt).matched) == 2 and all(" in 2 calls: " in line for line in report(learnt).matched)
+    errors = np.array(
+        [
+            [np.square(y - right).mean() for y, right in zip(run(p, x, far), wanted, strict=True)]
+            for p in (plain, learnt)
+        ]
+    )
+    assert (errors[1] < errors[0]).all() and errors[1].sum() < 0.9 * errors[0].sum()
+
+
+def test_products_that_share_their_weights_learn_together():
     w = constant(normal(64, 64, scale=0.1))
-    x = normal(50, 64)
-    got = static(traced(lambda x: ops.matmul(ops.relu(ops.matmul(x, w)), w), x), x, smallest=0, adaround=QUICK)
-    assert not report(got).matched
-    assert report(got).missed == ["2 products stay at nearest rounding: they share their weights"]
+    x = normal(600, 4) @ normal(4, 64, seed=2)
+    whole = traced(lambda x: ops.matmul(ops.gelu(ops.matmul(x, w)), w), x)
+    plain, got = (static(whole, x, smallest=0, adaround=how) for how in (None, QUICK))
+    (line,) = report(got).matched
+    assert " in 2 calls: " in line and len({op.inputs[1] for op in got.block if op.name == "quantized_matmul"}) == 1
+    wanted = run(whole, x)[0]
+    before, after = (np.square(run(p, x)[0] - wanted).mean() for p in (plain, got))
+    assert after < before
+
+
+def test_calls_share_the_places_that_are_looked_at(monkeypatch):
+    counts = []
+
+    def learn(weight, scale, calls, **_):
+        counts.append([len(places.x) for places in calls])
+
+    monkeypatch.setattr(reconstruction, "learn", learn)
+    whole = traced(lambda x: [ops.conv2d(y, W["plain"]) for y in (x, x * 2.0)], normal(1, 60, 60, 8))
+    static(whole, normal(1, 60, 60, 8), adaround=AdaRound(steps=1, places=1000))
+    assert counts == [[501, 501]]
 
 
 def test_a_layer_whose_bias_is_computed_stays_nearest():

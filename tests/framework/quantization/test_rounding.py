@@ -39,7 +39,7 @@ def related(count, size, seed=0):
 
 def learnt(weight, scale, given, **settings):
     how = {"steps": 400, "seed": 0, "more": lambda: True} | settings
-    return learn(weight, scale, given, **how)
+    return learn(weight, scale, [given], **how)
 
 
 def error(q, scale, given, weight_of=lambda q, scale: q * scale[:, None, None, None]):
@@ -128,3 +128,12 @@ def test_it_ends_where_it_is_told_to():
     asked = iter([True] * 3 + [False])
     weight = normal(3, 1, 1, 5)
     assert learnt(weight, scale_of(weight), places(related(64, 5), weight), more=lambda: next(asked)) is None
+
+
+def test_a_call_of_one_place_learns_beside_one_of_many():
+    x, weight = related(65, 10), normal(1, 1, 1, 10, seed=4)
+    scale, calls = scale_of(weight, coarse=8), [places(x[:64], weight), places(x[64:], weight)]
+    found = learn(weight, scale, calls, steps=50, seed=0, more=lambda: True)
+    assert found.error <= found.nearest and found.q.shape == weight.shape
+    alone = learn(weight, scale, [places(x[:1], weight), places(x[1:2], weight)], steps=5, seed=0, more=lambda: True)
+    assert np.isfinite([alone.nearest, alone.error]).all()

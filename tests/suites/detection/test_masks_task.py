@@ -6,8 +6,9 @@ import json
 import pytest
 from pycocotools import mask as coco
 
-from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.predict.inference import evaluate_export, export_run, infer_files, open_model
 from suites.engine.predict.items import predict_items
+from suites.engine.predict.quantizing import Quantization
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.detection.datasets.helpers import SIZE, write_coco
 
@@ -83,6 +84,12 @@ def test_an_export_finds_the_same_masks(run, tmp_path):
             shapes = [coco.decode(row["mask"]) for row in (a, b)]
             assert shapes[0].shape == SIZE and a["class"] == b["class"]
             assert (shapes[0] != shapes[1]).mean() < 0.01
+
+
+def test_masks_are_in_8_bits_of_the_rows_that_are_looked_at(run, tmp_path):
+    report = export_run(run, tmp_path / "m8", quantization=Quantization("static", batches=1))
+    assert any(line.startswith("in scan") and "mask_head.convs.0" in line for line in report.quantized.matched)
+    assert evaluate_export(run, tmp_path / "m8").keys() >= {"AP", "mask_AP"}
 
 
 def test_answers_are_json_with_masks(run):

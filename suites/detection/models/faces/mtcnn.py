@@ -144,7 +144,7 @@ class MTCNN(Detector):
             return net(areas.cuts(whole, side))
 
         shapes = [(width,) for width in net.widths]
-        faces, *others = in_pieces(looked, shapes, boxes, there, count, _TOGETHER)
+        faces, *others = in_pieces(looked, shapes, [boxes], there, count, _TOGETHER)
         sure = ops.logical_and(there, faces[..., 0] > least)
         return replace(found, scores=ops.where(sure, faces[..., 0], 0.0)), others
 

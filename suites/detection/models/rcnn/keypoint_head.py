@@ -14,7 +14,7 @@ from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.detection.matching import rows_of
 from suites.detection.models.base import Detections
-from suites.detection.models.pieces import in_pieces
+from suites.detection.models.pieces import TOGETHER, expect_together, of_detections
 from suites.detection.models.rcnn.regions import RegionPool, Regions
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
@@ -51,11 +51,10 @@ class KeypointHead(nn.Layer):
         convs: int = 8,
         pool: RegionPool = _POOL,
         pose: Pose = COCO_PERSON,
-        together: int | None = 10,
+        together: int | None = TOGETHER,
     ) -> None:
         super().__init__()
-        if together is not None and together < 1:
-            raise AttributeValueError(f"KeypointHead: together is {together}; it must be 1 or more, or null for all")
+        expect_together("KeypointHead", together)
         if width < 1 or convs < 1:
             raise AttributeValueError(f"KeypointHead: width is {width} and convs {convs}; both must be 1 or more")
         self.pool, self.pose = pool, pose
@@ -113,17 +112,11 @@ class KeypointHead(nn.Layer):
     def detect(self, maps: Sequence[Tensor], found: Detections, rows: int) -> Detections:
         """The detections with heatmaps float32 [N, D, 4S, 4S, L]; `rows` is D."""
         shape = (4 * self.pool.size, 4 * self.pool.size, len(self.pose.names))
-        if self._together is None:
-            heatmaps = self(self.pool(maps, self.strides, found.boxes, found.counts))
-            return replace(found, heatmaps=ops.reshape(heatmaps, shape=(-1, rows, *shape)))
 
-        def looked(boxes: Tensor, there: Tensor) -> list[Tensor]:
-            counts = ops.sum(ops.cast(there, "int32"), axes=(1,))  # those that are there stand first
-            return [self(self.pool(maps, self.strides, boxes, counts))]
+        def look(boxes: Tensor, _: Tensor, counts: Tensor) -> Tensor:
+            return self(self.pool(maps, self.strides, boxes, counts))
 
-        there = ops.positions(found.scores, axis=1) < ops.expand_dims(ops.cast(found.counts, "int64"), axis=1)
-        (heatmaps,) = in_pieces(looked, [shape], found.boxes, there, rows, min(self._together, rows))
-        return replace(found, heatmaps=heatmaps)
+        return replace(found, heatmaps=of_detections(look, shape, found, rows, self._together))
 
 
 register_role("keypoint_head", KeypointHead, supplied=("in_channels", "strides"), doc="Regions to heatmaps of points.")

@@ -13,6 +13,7 @@ from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensors import Tensor
 from suites.detection.models.base import Detections, MaskTargets
+from suites.detection.models.pieces import TOGETHER, expect_together, of_detections
 from suites.detection.models.rcnn.regions import RegionPool, Regions
 from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
@@ -33,6 +34,7 @@ class MaskHead(nn.Layer):
         width: channels of the convolutions.
         convs: how many there are.
         pool: what is read of the maps; a mask has twice its size.
+        together: detections of an image that it looks at in one go when it predicts, as of `KeypointHead`.
     """
 
     def __init__(
@@ -43,13 +45,16 @@ class MaskHead(nn.Layer):
         width: int = 256,
         convs: int = 4,
         pool: RegionPool = _POOL,
+        together: int | None = TOGETHER,
     ) -> None:
         super().__init__()
+        expect_together("MaskHead", together)
         if width < 1 or convs < 0:
             raise AttributeValueError(f"MaskHead: width is {width} and convs {convs}; they must be positive")
         self.pool = pool
         self.strides = tuple(strides)
         self.width = width
+        self._together = together
         start = nn.init.Kaiming("normal")
         channels = [in_channels[0], *[width] * convs]
         self.convs = nn.LayerList(nn.Conv2d(a, width, 3, initializer=start) for a in channels[:-1])
@@ -97,10 +102,12 @@ class MaskHead(nn.Layer):
 
     def detect(self, maps: Sequence[Tensor], found: Detections, rows: int) -> Detections:
         """The detections with their masks float32 [N, D, 2S, 2S], 0 to 1; `rows` is D."""
-        classes = ops.reshape(ops.maximum(found.classes, 0), shape=(-1,))
-        logits = self(self.pool(maps, self.strides, found.boxes, found.counts), classes)
-        side = 2 * self.pool.size
-        return replace(found, masks=ops.reshape(ops.sigmoid(logits), shape=(-1, rows, side, side)))
+
+        def look(boxes: Tensor, classes: Tensor, counts: Tensor) -> Tensor:
+            return ops.sigmoid(self(self.pool(maps, self.strides, boxes, counts), ops.reshape(classes, shape=(-1,))))
+
+        shape = (2 * self.pool.size, 2 * self.pool.size)
+        return replace(found, masks=of_detections(look, shape, found, rows, self._together))
 
 
 register_role(

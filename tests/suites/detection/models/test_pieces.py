@@ -6,7 +6,9 @@ import pytest
 import framework
 from framework import no_grad, ops, tensor
 from framework.precision import autocast
-from suites.detection.models.pieces import in_pieces
+from suites.detection.models.base import Detections
+from suites.detection.models.pieces import in_pieces, of_detections
+from suites.engine.pieces import whole
 
 
 @pytest.mark.parametrize("traced", [False, True])
@@ -20,7 +22,7 @@ def test_what_is_said_of_a_row_does_not_depend_on_the_pieces(rows, together, tra
         return [ops.sum(flat, axes=(1,)) + 1.0, ops.reshape(flat, shape=(-1, 2, 2)) * 2.0]
 
     def run(boxes, there):
-        return in_pieces(part, [(), (2, 2)], boxes, there, rows, together)
+        return in_pieces(part, [(), (2, 2)], [boxes], there, rows, together)
 
     with no_grad():
         sums, twice = (framework.program(run) if traced else run)(tensor(boxes), tensor(there))
@@ -35,7 +37,7 @@ def test_results_are_float32_in_half_precision_too(precision):
     weight = tensor(np.ones((4, 4), np.float32))
 
     def run(boxes, there):
-        return in_pieces(lambda b, _: [ops.matmul(ops.reshape(b, shape=(-1, 4)), weight)], [(4,)], boxes, there, 3, 2)
+        return in_pieces(lambda b, _: [ops.matmul(ops.reshape(b, shape=(-1, 4)), weight)], [(4,)], [boxes], there, 3, 2)
 
     boxes, there = tensor(np.ones((1, 3, 4), np.float32)), tensor(np.array([[True, False, False]]))
     with no_grad(), autocast(precision):
@@ -52,5 +54,49 @@ def test_a_piece_without_a_row_is_not_looked_at():
 
     there = np.array([[False, False, True, False], [False, False, True, True]])
     with no_grad():
-        in_pieces(part, [(4,)], tensor(np.ones((2, 4, 4), np.float32)), tensor(there), 4, 2)
+        in_pieces(part, [(4,)], [tensor(np.ones((2, 4, 4), np.float32))], tensor(there), 4, 2)
     assert looked == [[[True, False], [True, True]]]
+
+
+def found_of(rows, counts):
+    rng = np.random.default_rng(rows)
+    scores = np.ones((len(counts), rows), np.float32)
+    boxes, classes = rng.random((len(counts), rows, 4)).astype(np.float32), rng.integers(-1, 3, (len(counts), rows))
+    return Detections(*map(tensor, (boxes, scores, classes, np.array(counts, np.int32))))
+
+
+def of_row(boxes, classes, counts):
+    return ops.reshape(boxes, shape=(-1, 4)) + ops.cast(ops.reshape(classes, shape=(-1, 1)), "float32")
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("together", [1, 2, 3, 9, None])
+def test_a_head_says_the_same_of_each_detection_however_many_it_looks_at(together, traced):
+    found = found_of(5, [3, 1])
+    right = found.boxes.numpy() + np.maximum(found.classes.numpy(), 0)[:, :, None].astype(np.float32)
+
+    def run(*columns):
+        return of_detections(of_row, (4,), Detections(*columns), 5, together)
+
+    with no_grad():
+        columns = found.boxes, found.scores, found.classes, found.counts
+        said = (framework.program(run) if traced else run)(*columns).numpy()
+    for n, count in enumerate([3, 1]):
+        np.testing.assert_array_equal(said[n, :count], right[n, :count])
+
+
+def test_what_follows_all_layers_meets_no_control_flow():
+    found = found_of(5, [3, 1])
+
+    def blocks():
+        def run(*columns):
+            return of_detections(of_row, (4,), Detections(*columns), 5, 2)
+
+        columns = found.boxes, found.scores, found.classes, found.counts
+        with no_grad():
+            made = framework.program(run).program_for(*columns).program
+        return [op.name for op in made.block if op.blocks]
+
+    with whole():
+        assert blocks() == []
+    assert blocks() == ["scan"]

@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+import framework
 from framework import nn, no_grad, tensor
 from framework.errors import AttributeValueError, ConfigError
+from framework.graph.compiled import CompiledProgram
+from framework.graph.explanation import explain
+from framework.graph.passes import INFERENCE_PASSES
+from framework.pruning import channels_of
+from framework.quantization import quantize_trained, ranges_of, simulated
 from suites.detection.losses.anchored import BoxTerm
-from suites.detection.models.base import MaskTargets, PostProcess, Targets
+from suites.detection.models.base import Detections, MaskTargets, PostProcess, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.rcnn import (
     RPN,
@@ -25,6 +31,7 @@ from suites.detection.models.rcnn.box_head import RegionLoss
 from suites.detection.models.rcnn.proposals import ProposalLimits
 from suites.detection.models.rcnn.regions import matched
 from suites.engine.config import Factory
+from suites.engine.pieces import whole
 from suites.engine.weights import load_pretrained
 from suites.engine.weights.matching import rename
 from suites.vision.backbones import MobileNetV2, ResNet
@@ -32,6 +39,7 @@ from tests.suites.detection.models.helpers import (
     SIZE,
     arrays_of,
     assert_exports,
+    assert_exports_to_onnx,
     assert_trains_as_a_program,
     images_of,
     mask_arrays,
@@ -114,6 +122,68 @@ def test_masks_are_given_for_every_detection_and_no_other_row():
     assert found.masks.numpy().min() >= 0 and found.masks.numpy().max() <= 1
 
 
+@pytest.mark.parametrize("together", [1, 4, 50])
+def test_masks_do_not_depend_on_how_many_are_looked_at_together(together):
+    masks = []
+    for size in (None, together):
+        head = Factory.of(MaskHead, width=8, convs=1, pool=RegionPool(4), together=size)
+        model = tiny(MaskRCNN, threshold=0.3, mask_head=head).eval()
+        with no_grad():
+            found = model.detect(tensor(images_of(2)))
+        masks.append([m[:count] for m, count in zip(found.masks.numpy(), found.counts.numpy(), strict=True)])
+    assert sum(len(m) for m in masks[0]) > 1
+    for one, two in zip(*masks, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_mask_network_without_control_flow_exports_too(tmp_path):
+    assert_exports(
+        tiny(MaskRCNN, mask_head=Factory.of(MaskHead, width=8, convs=1, pool=RegionPool(4), together=None)), tmp_path
+    )
+
+
+def traced_of(function, *given, passes=()):
+    with no_grad():
+        return framework.program(function, pass_names=passes).program_for(*given).program
+
+
+def test_channels_of_a_mask_head_can_be_cut():
+    model = tiny(MaskRCNN, mask_head=Factory.of(MaskHead, width=8, convs=2, pool=RegionPool(4))).eval()
+    with whole():
+        program = traced_of(lambda x: model.detect(x).by_name(), tensor(images_of(1)))
+    assert "mask_head.convs.0.weight" in {group.name for group in channels_of(model, [program]).groups}
+
+
+def test_masks_in_8_bits_are_those_of_training():
+    """Training computes on all rows, the export on those that are there."""
+    model = tiny(MaskRCNN, mask_head=Factory.of(MaskHead, width=8, convs=2, pool=RegionPool(4), together=2)).eval()
+    head, rng = model.mask_head, np.random.default_rng(0)
+    maps = [tensor(rng.standard_normal((1, 64 // s, 96 // s, 8)).astype(np.float32)) for s in head.strides]
+    for name, parameter in model.named_parameters():
+        parameter.name = name
+    counts = tensor(np.array([3], np.int32))
+    boxes = np.array([[[0, 0, 20, 20], [5, 5, 60, 40], [10, 0, 50, 60], [0, 0, 0, 0], [1, 1, 9, 9]]], np.float32)
+    scores, classes = tensor(np.ones((1, 5), np.float32)), tensor(np.array([[0, 2, 1, 0, 0]]))
+
+    def run(*maps):
+        return head.detect(list(maps), Detections(tensor(boxes), scores, classes, counts), 5).masks
+
+    with whole():
+        ranges = ranges_of(traced_of(run, *maps, passes=INFERENCE_PASSES), [[m.numpy() for m in maps]], smallest=0)
+        ones = tensor(np.ones(len(ranges), np.float32))
+        with no_grad():
+            expected = framework.program(simulated(run, ranges, lambda: ones))(*maps).numpy()
+    small = quantize_trained(traced_of(run, *maps, passes=INFERENCE_PASSES), ranges)
+    assert sum("in scan" in line for line in explain(small)["quantize"].matched) == 2
+    found = CompiledProgram(small).run(maps)[0].numpy()
+    np.testing.assert_array_equal(found[:, :3], expected[:, :3])
+    assert np.ptp(found[:, :3]) > 0 and not found[:, 4].any()
+
+
+def test_masks_are_exported_to_onnx(tmp_path):
+    assert_exports_to_onnx(tiny(MaskRCNN), tmp_path)
+
+
 def test_a_mask_network_says_that_it_needs_masks():
     with pytest.raises(AttributeValueError, match="MaskRCNN: learns from masks, but the targets have none"):
         tiny(MaskRCNN).losses(tensor(images_of(1)), targets_of(1, 1))
@@ -167,6 +237,7 @@ def test_objects_of_a_mixture_count_by_their_weight():
         (lambda: RPN((8, 8), (4, 8), sizes=(8, 16), samples=0), "samples is 0"),
         (lambda: tiny(CascadeRCNN, ious=(0.6,)), "1 ious"),
         (lambda: MaskHead((8,), (4,), 3, convs=-1), "convs -1"),
+        (lambda: MaskHead((8,), (4,), 3, together=0), "together is 0; it must be 1 or more, or null for all"),
     ],
 )
 def test_wrong_arguments_are_refused(make, match):

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from framework import Tensor, nn, ops, tensor
+from framework.control import cond
 from framework.errors import CheckpointError, ConfigError, PaddockError
 from framework.io import load_tensors, save_tensors
 from framework.optim import AdamW, Constant
 from framework.predictor import Predictor
 from suites.engine.config.building import read_config
 from suites.engine.config.sections import EightBitsSettings
+from suites.engine.pieces import are_whole
 from suites.engine.predict.inference import export_run, load, open_run
 from suites.engine.predict.quantizing import Quantization
 from suites.engine.slim.sensitivity import measured
@@ -92,6 +94,26 @@ def test_an_export_has_the_numbers_of_training(config):
     one, two = (load(path)(pictures) for path in (folder, config.parent / "e"))
     assert [p.value for p in one] == [p.value for p in two]
     assert evaluate_weights(folder)["score"] == json.loads((folder / "metrics.json").read_text())["score"]
+
+
+class RowsNet(ImageNet):
+    """The same, whose one convolution looks at a picture in a block unless all are followed."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = ops.reshape(x, shape=[-1, toy.SIZE, toy.SIZE, 3])
+        if self.training or are_whole():
+            x = self.bare(x)
+        else:
+            x = cond(ops.max(x) > -1e9, self.bare, lambda x: x * 0.0, x)
+        return super(ImageNet, self).forward(ops.reshape(x, shape=[-1, toy.SIZE * toy.SIZE * 3]))
+
+
+def test_a_layer_that_predicts_in_control_flow_is_trained_and_exported_in_8_bits(config, monkeypatch):
+    monkeypatch.setattr(toy, "Net", RowsNet)
+    folder = run(config, "a", "runtime.epochs=1")
+    report = export_run(folder, config.parent / "e")
+    assert report.largest_difference == 0
+    assert any(line.startswith("in cond") and "'bare.weight'" in line for line in report.quantized.matched)
 
 
 def test_weights_and_steps_are_trained(config):
