@@ -108,7 +108,8 @@ def compare(
     for number, entry in enumerate(entries):
         say(f"{entry.name}: exporting and evaluating")
         exported = folder / f"{number}_{_file_name(entry.name)}"
-        export_run(entry.run, exported, quantization=entry.quantization)
+        for line in export_run(entry.run, exported, quantization=entry.quantization).rounding:
+            say(f"  {line}")
         rows.append(_row(entry, metric, exported, sets or {"eval": []}))
         timed.append(Timed.of(entry.run, exported, inputs))
     set_num_threads(threads)

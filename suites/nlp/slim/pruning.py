@@ -125,6 +125,8 @@ def pruned(run: Path, output: Path, wishes: Wishes, overwrite: bool) -> str | No
     wishes.refuse(("macs", "time", "by", "criterion", "multiple", "keep"), "are of networks of convolutions")
     width = 1.0 if wishes.width is None else wishes.width
     heads, neurons = (width if share is None else share for share in (wishes.heads, wishes.neurons))
+    if heads == neurons == 1:
+        wishes.refuse(("batches",), "would do nothing: no importance is measured where layers alone go; leave it out")
     report = prune_run(
         run, output, Cut(heads, neurons, _layers(wishes.layers)), batches=wishes.batches, overwrite=overwrite
     )
