@@ -80,9 +80,9 @@ class Pointed:
         """A finding on points, bool [T, L], or on objects, bool [T], with their names; none where there are none."""
         if not which.any():
             return []
-        objects = np.flatnonzero(which if which.ndim == 1 else which.any(axis=1))
+        objects = np.flatnonzero(which if which.ndim == 1 else which.any(axis=1)).tolist()
         places = tuple(self._place(at, which) for at in objects)
-        return [Finding(level, f"{int(which.sum())} {text}", places, tuple(objects.tolist()), advice)]
+        return [Finding(level, f"{int(which.sum())} {text}", places, tuple(objects), advice)]
 
     def _place(self, at: int, which: np.ndarray) -> str:
         if which.ndim == 1:

@@ -78,7 +78,7 @@ def _update(a: argparse.Namespace) -> int:
     done = update_gallery(_embedder(a), a.gallery)
     _tell(done.skipped)
     changed, gone, new, _ = done.changes
-    print(f"{a.gallery}: {done.count} vectors; files: {len(changed)} changed, {len(gone)} gone, {len(new)} new")
+    print(f"{a.gallery}: {done.total} vectors; files: {len(changed)} changed, {len(gone)} gone, {len(new)} new")
     return 0
 
 

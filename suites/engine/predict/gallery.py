@@ -225,7 +225,7 @@ def build_gallery(embedder: Embedder, words: Sequence[str], output: Path) -> tup
 class Updated(NamedTuple):
     """What `update_gallery` did: items now, what had changed, and why inputs were left out."""
 
-    count: int
+    total: int
     changes: Changes
     skipped: list[str]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from framework import no_grad, ops, tensor
 from framework.errors import ConfigError
 from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, count_of
+from suites.engine.contract.task import Task
+from suites.engine.slim.teachers import in_float32
 from suites.engine.train.hooks import Hook
 from suites.nlp.datasets import Labelled, TextDataset
 from suites.nlp.losses import IGNORED
@@ -96,6 +98,8 @@ class Distillation:
     def _begin_online(self, model: TextModel, sequencer: Sequencer) -> None:
         (path,) = self._settings.teachers
         self._teacher, processor, self._order = open_online(path, self._classes)
+        for line in in_float32(path, cast("Task", self._teacher)):
+            self._say(line)
         if processor.sequencer.characters is not None:
             raise ConfigError(
                 f"distil.teachers: {path} reads the characters of words, which a student's batches do not hold; set "

@@ -231,7 +231,5 @@ def test_a_pointer_of_git_lfs_inside_a_zip_is_told(tmp_path):
 
 def test_a_file_inside_a_file_that_is_no_zip_is_named_in_full(tmp_path):
     (tmp_path / "best.safetensors").write_bytes(b"weights")
-    with pytest.raises(
-        DataError, match=r"best\.safetensors/vocab\.txt: best\.safetensors is a file and no"
-    ):
+    with pytest.raises(DataError, match=r"best\.safetensors/vocab\.txt: best\.safetensors is a file and no"):
         read_file(tmp_path / "best.safetensors" / "vocab.txt")

@@ -92,7 +92,7 @@ def test_an_updated_gallery_is_that_built_anew_also_from_another_folder(embedder
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     done = update_gallery(embedder, gallery)
-    assert done.count == 6 and done.changes.new == ("photos/blue/new.png",)
+    assert done.total == 6 and done.changes.new == ("photos/blue/new.png",)
     index, anew = open_gallery(gallery, embedder), open_gallery(tmp_path / "anew", embedder)
     assert sorted(index.names) == sorted(anew.names)
     order = [anew.names.index(name) for name in index.names]
@@ -112,7 +112,7 @@ def test_a_file_that_was_only_touched_did_not_change(embedder, gallery, tmp_path
 def test_files_that_could_not_be_read_are_not_new(embedder, gallery, tmp_path):
     (tmp_path / "photos" / "blue" / "torn.png").write_bytes(b"no picture")
     done = update_gallery(embedder, gallery)
-    assert done.count == 6 and "torn.png" in done.skipped[0]
+    assert done.total == 6 and "torn.png" in done.skipped[0]
     assert changes_of(open_gallery(gallery), gallery, embedder) == Changes()
 
 

@@ -86,3 +86,13 @@ def test_what_equalising_came_to_is_said(folder, capsys):
     words = ["--mode", "static", "--equalize", "weights", "--inputs", "1", "--output", str(folder / "o")]
     assert main(["quantize", str(folder / "teacher"), *words]) == 0
     assert "0 pairs of layers equalised" in capsys.readouterr().out
+
+
+def test_a_teacher_in_8_bits_in_the_step_is_told_to_teach_in_float32(folder):
+    eight = ["eight_bits={smallest: 0, batches: 1}"]
+    train(toy.write_config(folder, toy.TEACHER, steps=2), eight, runs=folder, name="eight")
+    online = [f"distil.teachers=[{folder}/eight]", "distil.online=true"]
+    train(toy.write_config(folder, toy.BOW, steps=2), online, runs=folder, name="run")
+    assert "eight was trained in 8 bits; its layers teach with their numbers in float32" in (
+        folder / "run" / "log.txt"
+    ).read_text(encoding="utf-8")
