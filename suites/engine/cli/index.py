@@ -91,7 +91,7 @@ def show_alike(
 ) -> int:
     """Print what in the gallery of a folder is most alike to each input; return the exit status."""
     from suites.engine.predict.gallery import changes_of, find_alike, open_gallery, stale_items
-    from suites.engine.predict.gallery_files import told
+    from suites.engine.predict.gallery.files import told
 
     gallery = open_gallery(folder, embedder)
     changes = changes_of(gallery, folder, embedder)
@@ -121,7 +121,7 @@ def _since(stale: str | None) -> str:
 
 def _duplicates(a: argparse.Namespace) -> int:
     from suites.engine.predict.gallery import alike_pairs, changes_of, open_gallery, stale_items
-    from suites.engine.predict.gallery_files import told
+    from suites.engine.predict.gallery.files import told
 
     gallery = open_gallery(a.gallery)
     changes = changes_of(gallery, a.gallery)

@@ -6,7 +6,6 @@ Letters: F files, N items.
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from framework.errors import CheckpointError, PaddockError
-from framework.io import load_tensors, save_tensors
+from framework.io import load_tensors, save_tensors, sha256
 from framework.tensors import tensor
 
 FILE = "files.safetensors"
 _COMPARED = 1 << 30  # bytes of touched files that are read to see whether they changed, each time
-_PIECE = 1 << 20
 
 
 class Stamp(NamedTuple):
@@ -35,13 +33,10 @@ class Stamp(NamedTuple):
 def stamp_of(path: Path) -> Stamp | None:
     """A file as it is now; None where none can be read."""
     try:
-        with path.open("rb") as file:
-            found, digest = os.fstat(file.fileno()), hashlib.sha256()
-            while piece := file.read(_PIECE):
-                digest.update(piece)
+        found = os.stat(path)  # before it is read: what is written meanwhile counts as changed later
+        return Stamp(found.st_size, found.st_mtime_ns, bytes.fromhex(sha256(path))[:16])
     except OSError:
         return None
-    return Stamp(found.st_size, found.st_mtime_ns, digest.digest()[:16])
 
 
 class Changes(NamedTuple):

@@ -24,7 +24,7 @@ from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.data.intake.naming import entries
 from suites.engine.neighbours.items import ItemIndex
 from suites.engine.neighbours.wishes import MOST, Wish
-from suites.engine.predict.gallery_files import FILE, Changes, Files, Stamp, stamp_of
+from suites.engine.predict.gallery.files import FILE, Changes, Files, Stamp, stamp_of
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import embed_items

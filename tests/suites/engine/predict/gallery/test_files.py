@@ -11,7 +11,6 @@ import pytest
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.cli import main as paddock
 from suites.engine.config.building import read_config
-from suites.engine.predict import gallery_files
 from suites.engine.predict.gallery import (
     Embedder,
     build_gallery,
@@ -21,7 +20,8 @@ from suites.engine.predict.gallery import (
     stale_items,
     update_gallery,
 )
-from suites.engine.predict.gallery_files import FILE, Changes, Files, Stamp
+from suites.engine.predict.gallery import files as gallery_files
+from suites.engine.predict.gallery.files import FILE, Changes, Files, Stamp
 from suites.engine.predict.inference import export_run, open_model
 from suites.engine.predict.origin import origin_of_export, origin_of_run
 from suites.engine.predict.quantizing import Quantization
@@ -196,6 +196,6 @@ def test_a_gallery_that_kept_no_files_is_to_be_built_again(gallery, tmp_path):
 def test_a_model_that_cannot_be_known_again_makes_no_gallery(run):
     with pytest.MonkeyPatch.context() as patch:
         nameless = replace(open_model(run), origin=None)
-        patch.setattr("suites.engine.predict.gallery.open_model", lambda path, device: nameless)
+        patch.setattr("suites.engine.predict.gallery.galleries.open_model", lambda path, device: nameless)
         with pytest.raises(ConfigError, match="could be known again"):
             Embedder(run)
