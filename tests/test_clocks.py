@@ -16,6 +16,7 @@ ALLOWED = {
     "suites/engine/run/log.py": (1, "a stamp before each line"),
     "suites/engine/run/checkpoint.py": (1, "a file's time as a part of its identity; compared for equality only"),
     "suites/engine/data/remembered.py": (5, "times of files as a part of their identity; what is new is not kept"),
+    "suites/engine/predict/gallery/files.py": (2, "times of files as a part of their identity; for equality only"),
     "suites/engine/weights/runs.py": (1, "a file's time as a part of its identity; compared for equality only"),
     "suites/engine/serving/versions.py": (1, "files' times as a part of their identity; compared for equality only"),
     "suites/engine/serving/web/app.py": (1, "when the server started, for clients that show it"),

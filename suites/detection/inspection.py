@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from itertools import pairwise, repeat
 from pathlib import Path
 from typing import ClassVar
@@ -16,12 +17,14 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.detection.datasets import DetectionDataset
+from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.writing import WRITERS, lost_in
 from suites.detection.sample import Sample
 from suites.detection.visualize import draw_instances
-from suites.engine.contract.inspection import Finding, Inspected, copies_within
+from suites.engine.contract.inspection import Finding, Inspected, copies_within, finding_at
 from suites.engine.registry import register
 from suites.vision.inspection import VisualInspector, left_out_findings
+from suites.vision.point_findings import Pointed, point_findings
 from suites.vision.structures import pairwise_iou
 
 _log = logging.getLogger(__name__)
@@ -53,15 +56,14 @@ class DetectionInspector(VisualInspector):
                 digests.append("")
                 broken.append((at, str(error)))
         findings = left_out_findings(dataset)
-        if broken:
-            places, indices = tuple(text for _, text in broken), tuple(at for at, _ in broken)
-            advice = 'mend or remove them, or set bad_images: "skip"'
-            findings.append(Finding("error", f"{len(broken)} pictures cannot be used", places, indices, advice))
+        advice = 'mend or remove them, or set bad_images: "skip"'
+        findings += finding_at("error", "pictures cannot be used", broken, advice)
         if dataset.unannotated:
             text = f"{len(dataset.unannotated)} pictures have no annotation and are not used"
             advice = "where they show nothing, give them an annotation without objects; they teach the background"
             findings.append(Finding("note", text, dataset.unannotated, advice=advice))
         findings += copies_within(names, digests, _truths(dataset)) + _box_findings(dataset, names)
+        findings += _point_findings(dataset, names)
         return Inspected(_summary(dataset), findings, digests, names)
 
     def picture(self, sample: Sample, class_names: Sequence[str]) -> np.ndarray:
@@ -145,6 +147,31 @@ def _box_findings(dataset: DetectionDataset, names: Sequence[str]) -> list[Findi
     of_boxes(long, "warning", f"boxes more than {_LONG:g} times as long as wide", "few anchors overlap them")
     of_boxes(_annotated_twice(truth.boxes, truth.classes, truth.offsets), "warning", "boxes that are annotated twice")
     return findings
+
+
+def _point_findings(dataset: DetectionDataset, names: Sequence[str]) -> list[Finding]:
+    """What is wrong with the points of boxes that have some; none for a set without points."""
+    if not isinstance(dataset, FileDataset) or (points := dataset.points()) is None:
+        return []
+    found = []
+    if dataset.counts["strays"]:
+        text = f"{dataset.counts['strays']} points lay outside of their picture and are unlabelled"
+        found.append(Finding("warning", text, advice="look at the tool that wrote them"))
+    truth = dataset.ground_truth()
+    rows = np.flatnonzero((points[..., 2] > 0).any(axis=1))
+    if not len(rows):
+        return [*found, Finding("warning", "no box has a labelled point")]
+    owners = truth.owners()[rows]
+    seen = Pointed(
+        points=points[rows].astype(np.float64),
+        boxes=truth.boxes[rows],
+        sizes=truth.sizes[owners],
+        owners=owners,
+        names=[f"{names[at]}, box {row}" for at, row in zip(owners, rows - truth.offsets[owners], strict=True)],
+        pose=dataset.pose,
+    )
+    of_pictures = (replace(one, samples=tuple(owners[list(one.samples)].tolist())) for one in point_findings(seen))
+    return [*found, *of_pictures]
 
 
 def _annotated_twice(boxes: np.ndarray, classes: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import cv2
 import numpy as np
 
 from suites.engine.config import build_value, plain
 from suites.engine.contract.batch import Batch
 from suites.keypoints.decoding import Reader
 from suites.keypoints.sample import PoseSample
+from suites.keypoints.visualize import draw_points
 from suites.vision.augmentation.pipeline import Transform
-from suites.vision.drawing import class_colour, enlarged, stroke
+from suites.vision.drawing import enlarged
 from suites.vision.objects import Row, draw_box
 from suites.vision.pose import Pose
 from suites.vision.processor import ImageProcessor
@@ -103,12 +103,4 @@ class PoseProcessor(ImageProcessor):
         return canvas
 
     def _draw_points(self, canvas: np.ndarray, factor: int, result: dict[str, Any]) -> None:
-        rows = list(result["keypoints"].values())
-        places = [(round(x * factor), round(y * factor)) for x, y, _ in rows]
-        sure = [score >= _SURE for *_, score in rows]
-        for a, b in self._pose.skeleton:
-            if sure[a] and sure[b]:
-                cv2.line(canvas, places[a], places[b], class_colour(0), stroke(canvas)[1])
-        for at, place in enumerate(places):
-            if sure[at]:
-                cv2.circle(canvas, place, stroke(canvas)[1] + 1, class_colour(1), cv2.FILLED)
+        draw_points(canvas, factor, np.array(list(result["keypoints"].values())), self._pose.skeleton, _SURE)

@@ -184,6 +184,14 @@ class FileDataset(DetectionDataset):
             ),
         )
 
+    def points(self) -> np.ndarray | None:
+        """Points of every box of `ground_truth`, float32 [T, L, 3]; None where the set has none."""
+        if self._table.points is None:
+            return None
+        starts = self._table.offsets
+        rows = [np.arange(starts[at], starts[at + 1]) for at in self._chosen]
+        return self._table.points[np.concatenate(rows)]
+
     def _picture(self, at: int) -> np.ndarray:
         """Picture `at` of the file table, uint8 [H, W, 3], of the size its annotation says where it says one."""
         try:

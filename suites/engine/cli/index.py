@@ -42,6 +42,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     build = add("build", _build, "vectors of all inputs as a folder to search")
     build.add_argument("inputs", nargs="+", help="files, folders or patterns; texts, or files of a text a line")
     build.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="the gallery to write")
+    update = add("update", _update, "bring a gallery up to date: files that changed, came or went")
+    update.add_argument("gallery", type=Path, help="the folder that `build` wrote")
     find = add("find", _find, "what in a gallery is most alike")
     find.add_argument("gallery", type=Path, help="the folder that `build` wrote")
     find.add_argument("inputs", nargs="+", help="files, folders, patterns or texts")
@@ -70,6 +72,16 @@ def _build(a: argparse.Namespace) -> int:
     return 0
 
 
+def _update(a: argparse.Namespace) -> int:
+    from suites.engine.predict.gallery import update_gallery
+
+    done = update_gallery(_embedder(a), a.gallery)
+    _tell(done.skipped)
+    changed, gone, new, _ = done.changes
+    print(f"{a.gallery}: {done.total} vectors; files: {len(changed)} changed, {len(gone)} gone, {len(new)} new")
+    return 0
+
+
 def _find(a: argparse.Namespace) -> int:
     return show_alike(_embedder(a), a.gallery, a.inputs, a.count, as_json=a.json)
 
@@ -78,29 +90,55 @@ def show_alike(
     embedder: Embedder, folder: Path, inputs: Sequence[str], count: int = 10, *, as_json: bool = False
 ) -> int:
     """Print what in the gallery of a folder is most alike to each input; return the exit status."""
-    from suites.engine.predict.gallery import find_alike, open_gallery
+    from suites.engine.predict.gallery import changes_of, find_alike, open_gallery, stale_items
+    from suites.engine.predict.gallery.files import told
 
     gallery = open_gallery(folder, embedder)
+    changes = changes_of(gallery, folder, embedder)
+    stale = stale_items(gallery, folder, changes)
     skipped: list[str] = []
     answered = 0
     for name, found in find_alike(gallery, embedder, inputs, count, skipped):
         answered += 1
         if as_json:
-            print(json.dumps({"name": name, "found": [each._asdict() for each in found]}, ensure_ascii=False))
+            rows = [{**each._asdict(), **_file_is(stale.get(each.name))} for each in found]
+            print(json.dumps({"name": name, "found": rows}, ensure_ascii=False))
         else:
-            print("\n".join([f"{name}:", *(f"  {each.cosine:.3f}  {each.name}" for each in found)]))
+            lines = [f"  {each.cosine:.3f}  {each.name}{_since(stale.get(each.name))}" for each in found]
+            print("\n".join([f"{name}:", *lines]))
     _tell(skipped)
+    _warn(told(changes, str(folder)))
     return 0 if answered else 1
 
 
-def _duplicates(a: argparse.Namespace) -> int:
-    from suites.engine.predict.gallery import alike_pairs, open_gallery
+def _file_is(stale: str | None) -> dict[str, str]:
+    return {} if stale is None else {"file": stale}
 
-    pairs = alike_pairs(open_gallery(a.gallery), a.least)
+
+def _since(stale: str | None) -> str:
+    return "" if stale is None else f"  ({stale} since the gallery was written)"
+
+
+def _duplicates(a: argparse.Namespace) -> int:
+    from suites.engine.predict.gallery import alike_pairs, changes_of, open_gallery, stale_items
+    from suites.engine.predict.gallery.files import told
+
+    gallery = open_gallery(a.gallery)
+    changes = changes_of(gallery, a.gallery)
+    stale = stale_items(gallery, a.gallery, changes)
+    pairs = [pair for pair in alike_pairs(gallery, a.least) if not {pair.first, pair.second} & stale.keys()]
     for pair in pairs:
         print(f"{pair.cosine:.3f}  {pair.first}  {pair.second}")
     print(f"{len(pairs)} pairs with a cosine of {a.least:g} or more")
+    if stale:
+        _warn([f"{len(stale)} items whose files changed or are gone are left out"])
+    _warn(told(changes, str(a.gallery)))
     return 0
+
+
+def _warn(lines: list[str]) -> None:
+    for line in lines:
+        print(f"warning: {line}", file=sys.stderr)
 
 
 def _tell(skipped: list[str]) -> None:

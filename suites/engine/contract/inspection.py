@@ -165,18 +165,25 @@ def copies_within(
         differs = labels is not None and labels[at] != labels[first]
         said = f": {labels[at]}, {labels[first]}" if differs and labels and isinstance(labels[at], str) else ""
         (against if differs else copies).append((at, f"{names[at]} = {names[first]}{said}"))
-    found = []
-    if against:
-        text = f"{len(against)} samples are copies of others, with another truth"
-        advice = "correct one of each two, or take both out"
-        found.append(_finding("error", text, against, advice))
-    return [*found, _finding("warning", f"{len(copies)} samples are copies of others", copies)] if copies else found
+    advice = "correct one of each two, or take both out"
+    return [
+        *finding_at("error", "samples are copies of others, with another truth", against, advice),
+        *finding_at("warning", "samples are copies of others", copies),
+    ]
 
 
-def _finding(
-    level: Literal["error", "warning"], text: str, places: Sequence[tuple[int, str]], advice: str = ""
-) -> Finding:
-    return Finding(level, text, tuple(place for _, place in places), tuple(at for at, _ in places), advice)
+def finding_at(
+    level: Literal["error", "warning", "note"], text: str, places: Sequence[tuple[int | None, str]], advice: str = ""
+) -> list[Finding]:
+    """Return a finding on samples, `text` after their number; none where there are none.
+
+    Args:
+        places: index and name of each; no index of one that was left out of the set.
+    """
+    if not places:
+        return []
+    samples = tuple(at for at, _ in places if at is not None)
+    return [Finding(level, f"{len(places)} {text}", tuple(place for _, place in places), samples, advice)]
 
 
 def class_findings(counts: Mapping[str, int], noun: str, rare: int) -> list[Finding]:

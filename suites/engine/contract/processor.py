@@ -45,14 +45,15 @@ class Processor(ABC):
     def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
         """Return (name, what reads it) of each input that a word of the command line stands for.
 
-        By default a file, or the inputs in a folder, in the order of their numbers; what else is there is logged.
+        By default a file, or those of `files_in` a folder.
         """
         path = Path(word)
         inside = path.is_dir() and not self.takes(path)
-        paths = self._in_folder(path) if inside else [path]
+        paths = self.files_in(path) if inside else [path]
         return [(str(found), partial(self.read, found)) for found in paths]
 
-    def _in_folder(self, folder: Path) -> list[Path]:
+    def files_in(self, folder: Path) -> list[Path]:
+        """Return the inputs in a folder, in the order of their numbers; what else is there is logged."""
         passed, found = PassedOver(), []
         for path in entries(folder):
             if self.takes(path):

@@ -125,4 +125,10 @@ def read_file(path: str | os.PathLike[str], limit: str = "member_bytes") -> byte
     found = find_data(path)
     if not is_there(found):
         raise DataError(f"{path}: no such file; {places_tried(path)}")
+    above = next((parent for parent in found.parents if parent.is_file()), None)
+    if above is not None and above.suffix.lower() != ".zip":
+        raise DataError(
+            f"{path}: {above.name} is a file and no .zip, so nothing lies in it; name a folder, or this file by itself "
+            "where its config makes it of another value by ${...}"
+        )
     return open_source(found.parent).read(found.name, limit)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -182,13 +183,20 @@ class ItemIndex:
         """The allowed items that the catalogue does not have."""
         return [name for name in wish.allow or () if name not in self._places]
 
-    def save(self, folder: Path) -> None:
-        """Write the items as a folder, whole or not at all."""
+    def save(self, folder: Path, beside: Mapping[str, Callable[[Path], None]] = MappingProxyType({})) -> None:
+        """Write the items as a folder, whole or not at all.
+
+        Args:
+            folder: that is not there yet.
+            beside: what writes further files, by their names; `open` compares their SHA-256 too.
+        """
         with atomic_folder(folder) as part:
             save_tensors(part / _VECTORS, {"vectors": tensor(self.vectors)})
             if self.has_graph:
                 _faiss().write_index(self._graph, str(part / _GRAPH))
-            files = [_VECTORS, *([_GRAPH] if self.has_graph else [])]
+            for name, write in beside.items():
+                write(part / name)
+            files = [_VECTORS, *([_GRAPH] if self.has_graph else []), *beside]
             facts = {
                 "search": "graph" if self.has_graph else "exact",
                 "recall@20": self.recall,
@@ -209,7 +217,8 @@ class ItemIndex:
         try:
             facts = read_json(folder / _FACTS)
             names, recall = [str(name) for name in facts["names"]], float(facts["recall@20"])
-            for name in (_VECTORS, *([_GRAPH] if facts["search"] == "graph" else [])):
+            needed = (_VECTORS, *([_GRAPH] if facts["search"] == "graph" else []))
+            for name in dict.fromkeys([*needed, *(Path(each).name for each in facts["sha256"])]):
                 if sha256(folder / name) != facts["sha256"][name]:
                     raise ValueError(f"{name} was changed")
             vectors = load_tensors(folder / _VECTORS)["vectors"].numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 import framework
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, NotSupportedError, PaddockError
+from framework.graph.files import program_files
 from framework.onnx import Model as OnnxModel
 from framework.onnx import Session, program_of
 from framework.onnx import open_model as open_onnx
@@ -27,6 +29,7 @@ from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.predict.bare import BareTensors
 from suites.engine.predict.items import Predict, batches_of
 from suites.engine.predict.model import Memory, Model, bytes_of, in_turns
+from suites.engine.predict.origin import origin_of_export
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +41,8 @@ def open_export(path: Path, device: str = "cpu", products: str = "float32") -> M
     if device != "cpu" and isinstance(processor, StepsOnHost):
         _log.info("%s: runs on the CPU: its steps come in ever new shapes, which %s would compile each", path, device)
         predictor, device = Predictor(path), "cpu"
-    return _model_of(predictor, processor, names, path, device, products)
+    model = _model_of(predictor, processor, names, path, device, products)
+    return replace(model, origin=lambda: origin_of_export(predictor.extra, program_files(path), str(path)))
 
 
 def open_onnx_file(path: Path, device: str = "cpu", products: str = "float32") -> Model:
@@ -58,8 +62,10 @@ def open_onnx_file(path: Path, device: str = "cpu", products: str = "float32") -
         feed = feed_of(processor, path.parent)
     predictor = _predictor_of(network, processor, feed, device, products)
     if predictor is not None:
-        return _model_of(predictor, processor, names, path.parent, device, products)
-    return _session_of(network, processor, names, feed, device, products)
+        model = _model_of(predictor, processor, names, path.parent, device, products)
+    else:
+        model = _session_of(network, processor, names, feed, device, products)
+    return replace(model, origin=lambda: origin_of_export(extra or {}, [path], str(path)))
 
 
 def _model_of(
@@ -115,7 +121,7 @@ def _properties(given: Mapping[str, str], where: str) -> dict[str, Any] | None:
     if not {"suite", "processor", "outputs"} <= set(given):
         return None
     extra: dict[str, Any] = {"suite": given["suite"]}
-    for key in ("processor", "outputs", "imports"):
+    for key in ("processor", "outputs", "imports", "origin"):
         if key in given:
             try:
                 extra[key] = json.loads(given[key])

@@ -46,6 +46,7 @@ from suites.engine.predict.inputs import matched, new_name, read_inputs
 from suites.engine.predict.items import predict_items
 from suites.engine.predict.model import Memory, bytes_of, chunks, in_turns
 from suites.engine.predict.model import Model as Model
+from suites.engine.predict.origin import Origin, origin_of_run
 from suites.engine.predict.quantizing import Quantization, quantize_for, rounding_said, speed_of
 from suites.engine.run.folder import RunFolder, best_weights, expect_run
 from suites.engine.run.reopening import reopen
@@ -142,7 +143,14 @@ def open_model(
         def memory() -> Memory:
             return Memory(size, step.kept_bytes())
 
-        return Model(processor, task.eval_inputs, *in_turns(predict), generator=made, memory=memory)
+        def origin() -> Origin:
+            return origin_of_run(read_config(path), weights or best_weights(RunFolder(path)))
+
+        alone = not overrides and not others
+        turns = in_turns(predict)
+        return Model(
+            processor, task.eval_inputs, *turns, generator=made, memory=memory, origin=origin if alone else None
+        )
     if is_address(path):
         raise CheckpointError(f"{path}: {DOWNLOAD_IT}")
     if not path.exists():
@@ -271,6 +279,9 @@ def export_run(
     config = read_config(path)
     extra = {"suite": config["suite"], "outputs": list(expected), "processor": processor.metadata()}
     extra |= {"imports": config.imports()} if config.imports() else {}
+    if not others:
+        network = origin_of_run(config, weights or best_weights(RunFolder(path))).network
+        extra["origin"] = {"network": network, "rounded": quantization is not None}
     if onnx:
         file = output / ONNX
         export(exported, file, output_names=list(expected), metadata=extra)

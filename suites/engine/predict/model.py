@@ -20,6 +20,7 @@ from suites.engine.contract.feeding import Feed
 from suites.engine.contract.prediction import Prediction
 from suites.engine.contract.processor import Processor
 from suites.engine.predict.items import Predict, predict_items
+from suites.engine.predict.origin import Origin
 
 T = TypeVar("T")
 
@@ -49,6 +50,7 @@ class Model:
         feed: what makes the Program's inputs of a batch's arrays, of an exported model that has one.
         memory: what it takes now, where that is known.
         generator: what makes a `TextGenerator` of it, of a run whose model writes token by token.
+        origin: tells whose weights it has; it reads the files, so it is asked only where that is needed.
     """
 
     processor: Processor
@@ -59,6 +61,7 @@ class Model:
     feed: Feed | None = None
     generator: Callable[[CacheSettings], TextGenerator] | None = None
     memory: Callable[[], Memory] | None = None
+    origin: Callable[[], Origin] | None = None
 
     def __call__(self, inputs: Any) -> list[Prediction]:
         """What the model says of each item.

@@ -71,7 +71,7 @@ def prune_channels(run: Path, output: Path, wishes: Wishes, *, overwrite: bool =
     """
     name, wanted = _budget(wishes)
     task, config = open_run(run), read_config(run)
-    _expect_able(run, task, config)
+    expect_able(run, task, config)
     pruner = _Pruner(run, task, config, wishes)
     cut = pruner.choose(name, wanted)
     arrays = pruner.channels.narrowed(pruner.arrays, cut)
@@ -112,7 +112,8 @@ def _budget(wishes: Wishes) -> tuple[str, float]:
     return name, share
 
 
-def _expect_able(run: Path, task: Task, config: Config) -> None:
+def expect_able(run: Path, task: Task, config: Config) -> None:
+    """Raise ConfigError where a run was trained in a way that does not go with pruning."""
     reasons = {
         "lora, whose adapters stand beside the weights": config.get("lora") is not None,
         "eight_bits; prune first, then train in 8 bits": eight_bits_of(task) is not None,

@@ -17,7 +17,7 @@ from suites.engine.config.building import read_config
 from suites.engine.names import listing
 from suites.engine.predict.quantizing import Quantization, rounding_of, speed_said
 from suites.engine.slim.budget import Budget, speed_here, within
-from suites.engine.slim.compare import Entry, Row, entries_of, markdown, write_table
+from suites.engine.slim.compare import Entry, Row, entries_of, markdown, other_data, write_table
 from suites.engine.slim.compare import compare as compared
 from suites.engine.slim.pruning import expect_cut_so, prune_run
 from suites.engine.slim.sensitivity import markdown as sensitivity_markdown
@@ -160,7 +160,7 @@ def _table(
             raise ConfigError(f"--set {word}: expects NAME:PATH=VALUE, as in test:data.eval.dataset.path=test.tsv")
         sets.setdefault(name, []).append(override)
     rows = compared(entries, a.output, sets=sets, threads=a.threads, inputs=a.inputs)
-    said = notes(a, entries, rows) if notes else []
+    said = [*([] if sets["eval"] else other_data(entries)), *(notes(a, entries, rows) if notes else [])]
     write_table(rows, a.output / "table", said)
     print("\n\n".join([markdown(rows), *said]))
     print(f"{a.output}: exported models, table.md and table.json; times of the network alone, {a.threads} threads")

@@ -6,10 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from framework import set_num_threads
 from framework.atomic import write_text
 from framework.errors import AttributeValueError, ConfigError
+from framework.io import sha256
+from suites.engine.config.building import read_config
+from suites.engine.data.sources import find_data, is_there
 from suites.engine.names import listing
 from suites.engine.predict.inference import evaluate_export, export_run, open_run
 from suites.engine.predict.quantizing import Quantization
@@ -30,6 +34,9 @@ class Entry:
     name: str
     run: Path
     quantization: Quantization | None = None
+
+
+_HASHED = 1 << 28  # bytes up to which a file of data is known by what it holds
 
 
 @dataclass
@@ -108,7 +115,8 @@ def compare(
     for number, entry in enumerate(entries):
         say(f"{entry.name}: exporting and evaluating")
         exported = folder / f"{number}_{_file_name(entry.name)}"
-        export_run(entry.run, exported, quantization=entry.quantization)
+        for line in export_run(entry.run, exported, quantization=entry.quantization).rounding:
+            say(f"  {line}")
         rows.append(_row(entry, metric, exported, sets or {"eval": []}))
         timed.append(Timed.of(entry.run, exported, inputs))
     set_num_threads(threads)
@@ -128,6 +136,35 @@ def _common_figure(entries: Sequence[Entry]) -> str:
         told = listing(f"{name} of {next(who for who, its in names.items() if its == name)}" for name in found)
         raise ConfigError(f"compare: the runs are judged by other figures: {told}; compare those that have one")
     return found[0] if found else ""
+
+
+def other_data(entries: Sequence[Entry]) -> list[str]:
+    """A line where the runs of a table are evaluated on other sets, by their configs and files; else none."""
+    said: dict[str, list[str]] = {}
+    for run, name in {entry.run: entry.name for entry in reversed(entries)}.items():
+        eval_set = json.dumps(_told_by_content(read_config(run).get("data.eval.dataset")), sort_keys=True, default=str)
+        said.setdefault(eval_set, []).append(name)
+    if len(said) < 2:
+        return []
+    told = " against ".join(listing(sorted(names)) for names in said.values())
+    return [
+        f"The figures are of other evaluation sets ({told}), so they cannot be compared unless these hold the same "
+        "data; `--set NAME:PATH=VALUE` takes one set for all."
+    ]
+
+
+def _told_by_content(value: Any) -> Any:
+    """A section of a config, whose files are told by what they hold, and folders by where they are."""
+    if isinstance(value, dict):
+        return {key: _told_by_content(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_told_by_content(each) for each in value]
+    if not isinstance(value, str) or not is_there(found := find_data(value)):
+        return value
+    file = next((path for path in (found, *found.parents) if path.is_file()), None)
+    if file is None or file.stat().st_size > _HASHED:
+        return str(found.resolve())
+    return f"{sha256(file)}/{found.relative_to(file).as_posix()}"
 
 
 def _row(entry: Entry, metric: str, exported: Path, sets: Mapping[str, Sequence[str]]) -> Row:

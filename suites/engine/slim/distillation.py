@@ -27,8 +27,8 @@ from suites.engine.names import did_you_mean, listing
 from suites.engine.pieces import whole
 from suites.engine.predict.inference import open_run
 from suites.engine.slim.lessons import Lesson
-from suites.engine.slim.teachers import expect_running_teacher, undisturbed
-from suites.engine.weights.eight_bits import eight_bits_of, float_step
+from suites.engine.slim.teachers import expect_running_teacher, in_float32, undisturbed
+from suites.engine.weights.eight_bits import float_step
 
 if TYPE_CHECKING:
     from suites.engine.config import Config
@@ -105,8 +105,7 @@ def _opened(path: str, task: Task, config: Config) -> Task:
 
 def _compared(path: str, task: Task, teacher: Task) -> Iterator[str]:
     """Lines on what differs but may; classes may not."""
-    if eight_bits_of(teacher) is not None:
-        yield f"distillation: {path} was trained in 8 bits; its layers teach with their numbers in float32"
+    yield from in_float32(path, teacher)
     ours, theirs = list(class_names(task)), list(class_names(teacher))
     if ours and theirs and ours != theirs:
         raise ConfigError(

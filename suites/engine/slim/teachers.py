@@ -9,6 +9,8 @@ from pathlib import Path
 from framework import num_threads, random, set_num_threads
 from framework.errors import CheckpointError
 from framework.graph.files import is_export
+from suites.engine.contract.task import Task
+from suites.engine.weights.eight_bits import eight_bits_of
 
 
 def expect_teacher(path: str, key: str = "distil.teachers", value: str = "[FOLDER]") -> None:
@@ -29,6 +31,13 @@ def expect_running_teacher(path: str, otherwise: str = "") -> None:
             f"distil.teachers: {path} is an exported model, which cannot run inside a training step; name its run "
             f"folder{otherwise}"
         )
+
+
+def in_float32(path: str, teacher: Task) -> list[str]:
+    """Return a line where a teacher that runs in the step was trained in 8 bits, which its layers do not compute in."""
+    if eight_bits_of(teacher) is None:
+        return []
+    return [f"distillation: {path} was trained in 8 bits; its layers teach with their numbers in float32"]
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -26,6 +27,31 @@ from suites.vision.structures import Boxes, Instances
 _log = logging.getLogger(__name__)
 
 
+# What is odd in objects: its name, how bad it is, and words on what is, and on what to do.
+ODD: tuple[tuple[str, Literal["error", "warning", "note"], str, str], ...] = (
+    ("unlabelled", "note", "objects have no labelled point and are left out", ""),
+    (
+        "flat",
+        "warning",
+        "objects have no box and points that span no area, and are left out",
+        "draw boxes around them",
+    ),
+    (
+        "flags",
+        "error",
+        "objects have a visibility that is none of 0, 1 and 2; what is above 0 counts as labelled",
+        "write 0 for a point that nobody knows, 1 for a hidden one, 2 for one that is seen",
+    ),
+    (
+        "hidden",
+        "note",
+        "objects have points with a place and visibility 0; these are not learnt",
+        "where they are labelled, write 1 for a hidden point, 2 for one that is seen",
+    ),
+    ("count", "warning", "objects have another num_keypoints than labelled points; it is not read", "correct it"),
+)
+
+
 @dataclass(frozen=True)
 class Labelled:
     """One object as a file has it.
@@ -36,6 +62,7 @@ class Labelled:
         box: x1, y1, x2, y2; None where the file has none, for that around the labelled points in the picture.
         points: float32 [L, 3], (x, y, visible).
         area: square pixels; None for those of the box.
+        odd: what the file says of it that cannot be, by the names of `ODD`.
     """
 
     file: str
@@ -43,6 +70,7 @@ class Labelled:
     box: tuple[float, float, float, float] | None
     points: np.ndarray
     area: float | None = None
+    odd: tuple[str, ...] = ()
 
     def box_in(self, size: tuple[float, float]) -> tuple[float, float, float, float]:
         """The box in a picture of `size` (H, W)."""
@@ -60,9 +88,13 @@ class PoseDataset:
         class_names: one, what the objects are.
         pose: what the L points are; None where nothing says it.
         passed: what lies among its files and is not read.
+        outside_is_unknown: whether the format writes points that nobody knows outside of the picture.
+        rough_boxes: whether boxes are not drawn around the object.
     """
 
     num_classes = 1
+    outside_is_unknown: ClassVar[bool] = False
+    rough_boxes: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -91,6 +123,11 @@ class PoseDataset:
             raise DataError(f"{what}: there are no objects with a labelled point{' and a box' if flat else ''}")
         self.class_names, self.pose = (kind,), pose
         self._objects, self._skipped = kept, skipped
+        without = [each.file for each in objects if not (each.points[:, 2] > 0).any()]
+        self._left_out = {
+            "unlabelled": without,
+            "flat": [e.file for e in labelled if not _has_area(e.box_in(_ENDLESS))],
+        }
         names = sorted({each.file for each in kept})
         self._files, self._fitter = source.table(names), Fitter()
         self._stated = [sizes.get(name, (0, 0)) for name in names]
@@ -137,6 +174,15 @@ class PoseDataset:
             area=width * height if labelled.area is None else labelled.area,
             sides=(width, height),
         )
+
+    def labelled(self, index: int) -> Labelled:
+        """Object `index` as its file has it; no picture is read."""
+        return self._objects[index]
+
+    def odd(self, kind: str) -> list[tuple[int | None, str]]:
+        """The objects that are odd in a way of `ODD`: index, None of one that was left out, and name."""
+        kept = [(at, self.name_of(at)) for at, each in enumerate(self._objects) if kind in each.odd]
+        return [*kept, *((None, file) for file in self._left_out.get(kind, ()))]
 
     def image(self, index: int) -> np.ndarray:
         """The picture of object `index`, uint8 RGB [H, W, 3], of the size that its annotation states."""

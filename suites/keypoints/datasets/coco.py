@@ -141,8 +141,20 @@ def _labelled(row: dict[str, Any], file: str, image: int, count: int) -> Labelle
         raise DataError(f"needs bbox [x, y, width, height] and keypoints, {count} times x, y, visible") from None
     if not (np.isfinite(points).all() and np.isfinite([x, y, width, height, area or 0.0]).all()):
         raise DataError(f"bbox is {row.get('bbox')} and area {area}; finite numbers are needed, in its points too")
+    odd = _oddities(row, points)
     if x == y == width == height == 0:
-        return Labelled(file, image, None, points)
+        return Labelled(file, image, None, points, odd=odd)
     if min(width, height) <= 0:
         raise DataError(f"bbox is {row['bbox']}; a box with an area is needed, or none")
-    return Labelled(file, image, (x, y, x + width, y + height), points, area)
+    return Labelled(file, image, (x, y, x + width, y + height), points, area, odd)
+
+
+def _oddities(row: dict[str, Any], points: np.ndarray) -> tuple[str, ...]:
+    """What of an annotation cannot be, by names of `ODD`."""
+    flags, count = points[:, 2], row.get("num_keypoints")
+    odd = {
+        "flags": not np.isin(flags, (0, 1, 2)).all(),
+        "hidden": bool((points[flags == 0, :2] != 0).any()),
+        "count": count is not None and count != int((flags > 0).sum()),
+    }
+    return tuple(kind for kind, found in odd.items() if found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class MpiiKeypoints(PoseDataset):
     Raises:
         DataError: names the file, and what is wrong with it.
     """
+
+    rough_boxes: ClassVar[bool] = True
 
     def __init__(self, annotations: str, images: str, max_skipped: float = MAX_SKIPPED) -> None:
         rows = json_in(read_file(Path(annotations)), annotations)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class PointTable(PoseDataset):
         max_skipped: share of the lines that may be malformed or name a picture that is not there; they are left out and
             logged. 0: the first one is an error.
     """
+
+    outside_is_unknown: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from framework import no_grad, ops, tensor
 from framework.errors import ConfigError
 from framework.tensors import Tensor
 from suites.engine.contract.losses import Loss, count_of
+from suites.engine.contract.task import Task
+from suites.engine.slim.teachers import in_float32
 from suites.engine.train.hooks import Hook
 from suites.nlp.datasets import Labelled, TextDataset
 from suites.nlp.losses import IGNORED
 from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Classification, Problem
-from suites.nlp.sequences import Sequencer
+from suites.nlp.sequences import CountingSequencer, Sequencer
 from suites.nlp.slim.augment import Augmenter
 from suites.nlp.slim.labels import teacher_labels
 from suites.nlp.slim.samples import PREFIX, StudentSamples, TwoEncodings
@@ -96,6 +98,8 @@ class Distillation:
     def _begin_online(self, model: TextModel, sequencer: Sequencer) -> None:
         (path,) = self._settings.teachers
         self._teacher, processor, self._order = open_online(path, self._classes)
+        for line in in_float32(path, cast("Task", self._teacher)):
+            self._say(line)
         if processor.sequencer.characters is not None:
             raise ConfigError(
                 f"distil.teachers: {path} reads the characters of words, which a student's batches do not hold; set "
@@ -135,12 +139,13 @@ class Distillation:
             theirs = self._teacher_sequencer
             if theirs is None:
                 return StudentSamples(own, targets)
+            _warn_of_unknown(self._settings.teachers, [theirs], labelled)
             return StudentSamples(
                 own, targets, theirs=self._problem.encode(examples, theirs, self._classes, name_of, truth=False)
             )
-        scores = teacher_labels(
-            self._labels_file(), Teachers(self._settings.teachers, self._classes), examples, self._say
-        )
+        teachers = Teachers(self._settings.teachers, self._classes)
+        _warn_of_unknown(self._settings.teachers, teachers.sequencers, labelled)
+        scores = teacher_labels(self._labels_file(), teachers, examples, self._say)
         if self._settings.extra_labels == "teacher":
             targets[len(labelled) :] = scores[len(labelled) :].argmax(axis=1)
         return StudentSamples(own, targets, scores)
@@ -222,6 +227,15 @@ class Distillation:
             extra += more.examples[:count]
             names += [more.name_of(i) for i in range(count)]
         return extra, names
+
+
+def _warn_of_unknown(paths: Sequence[str], sequencers: Sequence[Sequencer], examples: Sequence[Labelled]) -> None:
+    """Say where a teacher does not know much of what the first texts hold, such as one of another language."""
+    texts = [text for each in examples[:_TRIAL] for text in (each.text, each.pair) if text]
+    for path, sequencer in zip(paths, sequencers, strict=True):
+        seen = CountingSequencer(sequencer)
+        seen.tokens(texts)
+        seen.warn(f"distil.teachers: the texts, as {path} reads them")
 
 
 class HardAtLast(Hook):

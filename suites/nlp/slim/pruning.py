@@ -24,6 +24,7 @@ from suites.engine.contract.task import Task
 from suites.engine.predict.inference import open_run
 from suites.engine.registry import register
 from suites.engine.run.folder import RunFolder
+from suites.engine.slim.channels import expect_able
 from suites.engine.slim.importance import importance, keep_best
 from suites.engine.slim.wishes import Wishes
 from suites.nlp.models.bert import Bert
@@ -96,13 +97,14 @@ def prune_run(
         overwrite: replace a run in the folder.
 
     Raises:
-        ConfigError: the model is on no Bert; the folder holds another run.
+        ConfigError: the model is on no Bert, in 8 bits, or has adapters; the folder holds another run.
         AttributeValueError: more layers than there are.
     """
     task, config = open_run(run), read_config(run)
     encoder = getattr(task.model, "encoder", None)
     if not isinstance(encoder, Bert):
         raise ConfigError(f"prune: {run} is a {type(task.model).__name__}; only models on a Bert are pruned")
+    expect_able(run, task, config)
     layers = cut.kept_layers(len(encoder.layers))
     chosen = _chosen(task, encoder, cut, batches)
     arrays = {name: tensor.numpy() for name, tensor in task.model.state_dict().items()}
@@ -125,6 +127,8 @@ def pruned(run: Path, output: Path, wishes: Wishes, overwrite: bool) -> str | No
     wishes.refuse(("macs", "time", "by", "criterion", "multiple", "keep"), "are of networks of convolutions")
     width = 1.0 if wishes.width is None else wishes.width
     heads, neurons = (width if share is None else share for share in (wishes.heads, wishes.neurons))
+    if heads == neurons == 1:
+        wishes.refuse(("batches",), "would do nothing: no importance is measured where layers alone go; leave it out")
     report = prune_run(
         run, output, Cut(heads, neurons, _layers(wishes.layers)), batches=wishes.batches, overwrite=overwrite
     )

@@ -124,5 +124,15 @@ class Distil:
             raise AttributeValueError(
                 "distil: online takes one teacher, keeps no labels and gives texts no class; set online: false for that"
             )
+        if self.last_epoch_hard and not self.hard:
+            raise AttributeValueError(
+                "distil: in the last epoch nothing would be learnt: last_epoch_hard leaves the labels alone, and hard "
+                "is 0; give hard a weight, or leave last_epoch_hard out"
+            )
+        if self.extra_labels == "teacher" and not (self.hard and (self.augment or self.unlabelled)):
+            raise AttributeValueError(
+                "distil: extra_labels: teacher would do nothing: it needs texts without a label (augment or "
+                "unlabelled) and a weight hard above 0; leave it out"
+            )
         if self.layers is not None and not self.online:  # made by code, not by a config
             raise AttributeValueError("distil: layers are learnt from a teacher in the step; set online: true")

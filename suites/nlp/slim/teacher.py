@@ -19,6 +19,7 @@ from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.slim.teachers import expect_running_teacher, expect_teacher, undisturbed
 from suites.nlp.datasets import Labelled
 from suites.nlp.processor import TextProcessor
+from suites.nlp.sequences import Sequencer
 
 _BATCH = 64  # texts a run of the teacher
 
@@ -44,6 +45,11 @@ class Teachers:
             self._orders.append(class_order(path, model.processor, classes))
             self._models.append(model)
         self.digest = _digest(paths)
+
+    @property
+    def sequencers(self) -> list[Sequencer]:
+        """What makes sequences of texts for each of them."""
+        return [cast("TextProcessor", model.processor).sequencer for model in self._models]
 
     def probabilities(self, examples: Sequence[Labelled]) -> np.ndarray:
         """float32 [N, K]: what the teachers say of each example."""

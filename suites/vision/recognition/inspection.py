@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.contract.inspection import Finding, Inspected, class_findings, copies_within
+from suites.engine.contract.inspection import Finding, Inspected, class_findings, copies_within, finding_at
 from suites.vision.inspection import VisualInspector, left_out_findings
 from suites.vision.pictures.glances import Glance
 from suites.vision.recognition.datasets import RecognitionDataset
@@ -88,10 +88,8 @@ class RecognitionInspector(VisualInspector):
                 seen.append(None)
                 broken.append((at, str(error)))
         findings = left_out_findings(dataset)
-        if broken:
-            places, indices = tuple(text for _, text in broken), tuple(at for at, _ in broken)
-            advice = "mend them or take them out; training skips and counts them, up to runtime.data.max_skipped"
-            findings.append(Finding("error", f"{len(broken)} {self.noun} cannot be read", places, indices, advice))
+        advice = "mend them or take them out; training skips and counts them, up to runtime.data.max_skipped"
+        findings += finding_at("error", f"{self.noun} cannot be read", broken, advice)
         digests = [one.digest if one else "" for one in seen]
         findings += copies_within(names, digests, [", ".join(one.labels) if one else "" for one in seen])
         findings += self.more(dataset, seen, names)

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError
-from suites.detection.datasets import LabelmeDetection, VocDetection
+from suites.detection.datasets import CocoDetection, LabelmeDetection, VocDetection
 from suites.detection.inspection import DetectionInspector
 from suites.engine.cli.data import main
 from suites.engine.contract.inspection import shared_samples, split
 from suites.vision.pictures.images import read_image, write_image
 from tests.suites.detection.datasets.helpers import image, write_voc
+from tests.suites.keypoints.helpers import coco, person
 
 BOX = (5, 6, 30, 30)
 
@@ -170,3 +171,18 @@ def test_copies_with_other_boxes_are_errors(tmp_path):
         write_image(root / "JPEGImages" / f"{name}.png", image(0, (40, 60)))
     found = DetectionInspector().inspect(VocDetection(root))
     assert texts(found)[0] == "error: 1 samples are copies of others, with another truth"
+
+
+def test_points_of_boxes_are_looked_at_as_those_of_the_points_suite(tmp_path):
+    rows = [person(at) for at in range(12)]
+    rows[4]["keypoints"] = [0, 0, 2, 300, 20, 2, *rows[4]["keypoints"][6:]]
+    rows[5]["keypoints"] = [0] * 51
+    found = DetectionInspector().inspect(CocoDetection(*coco(tmp_path, rows), keypoints=True))
+    assert [text for text in texts(found) if "points" in text] == [
+        "warning: 1 points lay outside of their picture and are unlabelled",
+        "error: 1 labelled points lie at 0,0",
+    ]
+    assert found.findings[-1].samples == (4,) and found.findings[-1].places[0].endswith("4.png, box 0: nose")
+    none = [person(at, 0) for at in range(2)]
+    found = DetectionInspector().inspect(CocoDetection(*coco(tmp_path, none), keypoints=True))
+    assert "warning: no box has a labelled point" in texts(found)

@@ -227,3 +227,9 @@ def test_a_pointer_of_git_lfs_inside_a_zip_is_told(tmp_path):
         archive.writestr("a/1.jpg", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n")
     with pytest.raises(DataError, match=r"set.zip/a/1.jpg: is a pointer of Git LFS, .* run `git lfs pull`"):
         read_file(tmp_path / "set.zip" / "a" / "1.jpg")
+
+
+def test_a_file_inside_a_file_that_is_no_zip_is_named_in_full(tmp_path):
+    (tmp_path / "best.safetensors").write_bytes(b"weights")
+    with pytest.raises(DataError, match=r"best\.safetensors/vocab\.txt: best\.safetensors is a file and no"):
+        read_file(tmp_path / "best.safetensors" / "vocab.txt")

@@ -122,7 +122,7 @@ def test_a_model_without_vectors_says_which_have_some(run):
     model = open_model(run)
     model.processor.poolings = ()
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ConfigError, match="this model gives no vectors"):
-        patch.setattr("suites.engine.predict.gallery.open_model", lambda path, device: model)
+        patch.setattr("suites.engine.predict.gallery.galleries.open_model", lambda path, device: model)
         Embedder(run)
 
 
