@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from framework.atomic import move, remove
+from framework.atomic import move, remove, remove_folder
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
 from suites.engine.contract.capabilities import TakesTexts, require_input, with_texts
 from suites.engine.contract.processor import Processor, ServedProcessor
@@ -261,7 +261,7 @@ def update_gallery(embedder: Embedder, folder: Path) -> Updated:
     beside = folder.with_name(f"{folder.name}.updated")
     remove(beside)
     _write(embedder, rows, Files(known.folder, known.words, stamps, _owners(files, stamps)), beside)
-    remove(folder)
+    remove_folder(folder)  # under another name at once
     move(beside, folder)
     return Updated(len(rows), changes, skipped)
 
