@@ -53,7 +53,7 @@ def layer(shape: Sequence[int], way: str) -> Callable[[], float]:
     def convolution(x: framework.Tensor) -> framework.Tensor:
         y = internal.quantized_conv2d(
             x, weight, scale, None, None, padding=taps // 2, groups=groups, x_scale=0.1, x_zero=3, y_scale=0.5,
-            y_zero=4, activation="relu", algorithm=way,
+            y_zero=0, activation="relu", algorithm=way,
         )  # fmt: skip
         return ops.reshape(y, (-1,))
 

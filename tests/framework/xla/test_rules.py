@@ -50,6 +50,18 @@ def run(name, sample, dtype):
         return [np.array(o.numpy()) for o in (out if isinstance(out, tuple) else (out,))]
 
 
+# What a kernel computes does not hang on how long LLVM looked at it, and most of a test's time is compilation.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    whole = jax.stages.Lowered.compile
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax.stages.Lowered, "compile", lambda lowered: whole(lowered, compiler_options=QUICK))
+        yield
+
+
 @pytest.mark.parametrize(("spec", "i", "dtype"), CASES)
 def test_xla_equals_the_reference(spec, i, dtype):
     outputs, units = expected_of(spec.name, i, dtype)

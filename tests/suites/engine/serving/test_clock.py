@@ -22,7 +22,7 @@ def clock(monkeypatch):
 
 @pytest.mark.parametrize("jump", [7 * HOURS, -7 * HOURS, 40 * 365 * 24 * HOURS])
 def test_requests_on_the_way_and_kept_connections_outlive_a_jump(model, clock, jump, tmp_path):
-    with toy.running(model, Settings(name="words", read_seconds=60)) as server, ThreadPoolExecutor(2) as pool:
+    with toy.running(model, Settings(name="words")) as server, ThreadPoolExecutor(2) as pool:
         kept = http.client.HTTPConnection(*address(server), timeout=20)
         for offset in (0.0, jump, 0.0):
             held = toy.Hold(tmp_path)

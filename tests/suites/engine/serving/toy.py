@@ -10,6 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,8 +209,13 @@ def running(
     every: float = 1.0,
     **place: Any,
 ) -> Iterator[Server]:
-    """A server in a thread; `server.said` holds its log, `server.status` its exit status afterwards."""
+    """A server in a thread; `server.said` holds its log, `server.status` its exit status afterwards.
+
+    Reading has a minute unless the settings say otherwise: what a test holds outlasts a busy machine.
+    """
     said: list[str] = []
+    if settings.read_seconds == Settings.read_seconds:
+        settings = replace(settings, read_seconds=60.0)
     where = Place(**{"port": 0, **place})
     server = Server(models, settings, where, say=said.append, writes=writes, memory=memory, every=every)
     server.said = said  # type: ignore[attr-defined]
