@@ -174,7 +174,7 @@ def test_the_model_exported_as_onnx_predicts_the_same_and_keeps_its_preprocessin
     assert code == 0 and float(out.split("on one sample:")[1].split()[0]) < 1e-3
     model = onnx.load(tmp_path / "exported" / "model.onnx")
     assert [o.name for o in model.graph.output] == ["brightness"]
-    assert {p.key for p in model.metadata_props} == {"suite", "outputs", "processor", "imports"}
+    assert {p.key for p in model.metadata_props} == {"suite", "outputs", "processor", "imports", "origin"}
 
 
 @pytest.mark.parametrize("mode", ["dynamic", "static"])
