@@ -2,7 +2,7 @@
 
 `taskset -c 1 python benchmarks/eight_bits_step.py` times steps of ResNet-50 and MobileNetV2 on 8 images of 224 pixels,
 in turns, and prints milliseconds of CPU time and the ratio to the first of each round: medians [smallest, largest].
-The last way leaves biases as they are, which training before 2026-11-30 did. Rounding them takes as long for small
+The last way leaves biases as they are, which training before 2026-11-29 did. Rounding them takes as long for small
 images as for large ones: `--batch 2 --side 32 --rounds 60` shows it.
 """
 

@@ -250,8 +250,12 @@ class Depthwise {
             sum[i][v] = D::add(sum[i][v], load_int32s(at + i * step + v * kVecBytes), weights);
         }
       }
-    finish([&](int64_t i, Int32s(&of)[kVecs]) __attribute__((always_inline)) { std::copy(sum[i], sum[i] + kVecs, of); },
-           std::integral_constant<int, kCount>{}, ((n * g_.P + p) * g_.Q + q) * g_.C + block * kBlock, block);
+    finish(
+        [&](int64_t i, Int32s(&of)[kVecs]) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+          for (int v = 0; v < kVecs; ++v) of[v] = sum[i][v];
+        },
+        std::integral_constant<int, kCount>{}, ((n * g_.P + p) * g_.Q + q) * g_.C + block * kBlock, block);
   }
 
   // Sums of `count` neighbours, which `sums_of` gives in the order of their vectors, to y from `at` on.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from suites.engine.cli import main as paddock
-from tests.suites.engine.predict.gallery.test_galleries import run as run  # the fixture
+from tests.suites.engine.predict.gallery.conftest import run as run  # the fixture
 from tests.suites.retrieval.helpers import pictures
 
 
